@@ -35,7 +35,12 @@ impl Display for Call {
             return write!(f, "{head} <unfinished ...>");
         }
         head.push(')');
-        write!(f, "{head:<width$}= {}", self.outcome, width = RESULT_COLUMN.max(head.len() + 1))?;
+        write!(
+            f,
+            "{head:<width$}= {}",
+            self.outcome,
+            width = RESULT_COLUMN.max(head.len() + 1)
+        )?;
         if let Some(elapsed) = self.elapsed {
             write!(f, " <{}.{:06}>", elapsed.as_secs(), elapsed.subsec_micros())?;
         }
@@ -46,14 +51,22 @@ impl Display for Call {
 impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let injected = match self {
-            Outcome::Returned { value, note, injected } => {
+            Outcome::Returned {
+                value,
+                note,
+                injected,
+            } => {
                 write!(f, "{value}")?;
                 if let Some(note) = note {
                     write!(f, " ({note})")?;
                 }
                 *injected
             }
-            Outcome::Failed { errno, message, injected } => {
+            Outcome::Failed {
+                errno,
+                message,
+                injected,
+            } => {
                 write!(f, "-1 {errno} ({message})")?;
                 *injected
             }
@@ -66,7 +79,11 @@ impl Display for Outcome {
             }
             Outcome::Unfinished => return f.write_str("<unfinished ...>"),
         };
-        if injected { f.write_str(" (INJECTED)") } else { Ok(()) }
+        if injected {
+            f.write_str(" (INJECTED)")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -138,7 +155,10 @@ fn quoted(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
             0x0b => f.write_str("\\v")?,
             0x0c => f.write_str("\\f")?,
             0x20..=0x7e => f.write_char(byte as char)?,
-            _ if bytes.get(i + 1).is_some_and(|next| (b'0'..=b'7').contains(next)) => {
+            _ if bytes
+                .get(i + 1)
+                .is_some_and(|next| (b'0'..=b'7').contains(next)) =>
+            {
                 write!(f, "\\{byte:03o}")?;
             }
             _ => write!(f, "\\{byte:o}")?,
