@@ -271,20 +271,24 @@ mod tests {
 
     #[test]
     fn the_bits_lie_where_the_kernel_looks_for_them() {
-        // The kernel's answer about a closed descriptor tells which bit it saw.
-        let mut set = FdSet::new();
-        set.insert(1000).unwrap();
+        // A counter of 1 is readable, and its second number is a high one.
+        let counter = crate::eventfd(1, 0).unwrap();
+        let high = crate::io::fcntl_dupfd(&counter, 1000).unwrap();
+        let fd = high.as_raw_fd();
         let mut now = Timeval {
             tv_sec: 0,
             tv_usec: 0,
         };
+        let mut set = FdSet::new();
+        set.insert(&high).unwrap();
         assert_eq!(
-            select(1001, Some(&mut set), None, None, Some(&mut now)),
-            Err(Errno::EBADF)
+            select(fd + 1, Some(&mut set), None, None, Some(&mut now)),
+            Ok(1)
         );
-        // With an nfds that stops below it, the kernel does not look.
+        assert_eq!(set.iter().collect::<Vec<_>>(), [fd]);
+        // With an nfds of the highest descriptor, and not one more, the kernel does not look at it.
         assert_eq!(
-            select(1000, Some(&mut set), None, None, Some(&mut now)),
+            select(fd, Some(&mut set), None, None, Some(&mut now)),
             Ok(0)
         );
         assert_eq!(
