@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_ulong};
 use std::fmt;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 
 use trace::{Outcome, Value};
 
@@ -42,8 +42,7 @@ impl FdSet {
     ///
     /// The descriptor is 1024 or more. The C macro would write past the end of the set, over whatever
     /// the stack holds there.
-    pub fn insert(&mut self, fd: impl AsRawFd) -> std::result::Result<(), FdTooLarge> {
-        let fd = fd.as_raw_fd();
+    pub fn insert(&mut self, fd: RawFd) -> std::result::Result<(), FdTooLarge> {
         match usize::try_from(fd) {
             Ok(bit) if bit < FD_SETSIZE => {
                 self.words[bit / BITS] |= 1 << (bit % BITS);
@@ -54,15 +53,15 @@ impl FdSet {
     }
 
     /// Clears the descriptor's bit: `FD_CLR`.
-    pub fn remove(&mut self, fd: impl AsRawFd) {
-        if let Ok(bit @ 0..FD_SETSIZE) = usize::try_from(fd.as_raw_fd()) {
+    pub fn remove(&mut self, fd: RawFd) {
+        if let Ok(bit @ 0..FD_SETSIZE) = usize::try_from(fd) {
             self.words[bit / BITS] &= !(1 << (bit % BITS));
         }
     }
 
     /// True if the descriptor's bit is set: `FD_ISSET`.
-    pub fn contains(&self, fd: impl AsRawFd) -> bool {
-        match usize::try_from(fd.as_raw_fd()) {
+    pub fn contains(&self, fd: RawFd) -> bool {
+        match usize::try_from(fd) {
             Ok(bit @ 0..FD_SETSIZE) => self.words[bit / BITS] & (1 << (bit % BITS)) != 0,
             _ => false,
         }
@@ -250,6 +249,8 @@ fn ready_note(sets: [Option<&FdSet>; 3], left: Option<&Timeval>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
             tv_usec: 0,
         };
         let mut set = FdSet::new();
-        set.insert(&high).unwrap();
+        set.insert(fd).unwrap();
         assert_eq!(
             select(fd + 1, Some(&mut set), None, None, Some(&mut now)),
             Ok(1)
