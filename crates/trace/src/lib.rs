@@ -1,10 +1,12 @@
 //! A trace as data: the system calls a program made, in the notation of `strace`.
 //!
 //! The same trace is what a demonstration records, what a test expects and what a failed check
-//! shows. This crate holds the one definition of it, and the one printer.
+//! shows. This crate holds the one definition of it, the one printer, and the one parser.
 #![forbid(unsafe_code)]
 
 mod model;
+mod parse;
 mod print;
 
 pub use model::{Call, Event, Field, Line, Outcome, Value};
+pub use parse::{ParseError, Parser, parse};

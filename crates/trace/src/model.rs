@@ -112,6 +112,8 @@ pub enum Value {
     },
     /// `128 => 16`: what the program passed, and what the kernel put in its place.
     Changed(Box<Value>, Box<Value>),
+    /// `0x7ffc /* 38 vars */`: a value and what `strace` remarks about it.
+    Commented(Box<Value>, String),
     /// Anything else, word for word.
     Raw(String),
 }

@@ -9,42 +9,49 @@ const RESULT_COLUMN: usize = 40;
 
 impl Display for Line {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut head = String::new();
         if let Some(pid) = self.pid {
-            write!(f, "{pid:<5} ")?;
+            write!(head, "{pid:<5} ")?;
         }
         if let Some(time) = self.time {
-            write!(f, "{}.{:06} ", time.as_secs(), time.subsec_micros())?;
+            write!(head, "{}.{:06} ", time.as_secs(), time.subsec_micros())?;
         }
         match &self.event {
-            Event::Call(call) => write!(f, "{call}"),
+            Event::Call(call) => write_call(f, head, call),
             Event::Signal { name, info } => match info {
-                Some(info) => write!(f, "--- {name} {info} ---"),
-                None => write!(f, "--- {name} ---"),
+                Some(info) => write!(f, "{head}--- {name} {info} ---"),
+                None => write!(f, "{head}--- {name} ---"),
             },
-            Event::Exit(words) => write!(f, "+++ {words} +++"),
-            Event::Remark(words) => write!(f, "strace: {words}"),
+            Event::Exit(words) => write!(f, "{head}+++ {words} +++"),
+            Event::Remark(words) => write!(f, "{head}strace: {words}"),
         }
     }
 }
 
 impl Display for Call {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut head = format!("{}(", self.name);
-        separated(&mut head, &self.args, ", ")?;
-        if self.outcome == Outcome::Unfinished {
-            return write!(f, "{head} <unfinished ...>");
-        }
-        head.push(')');
-        write!(
-            f,
-            "{head:<width$}= {}",
-            self.outcome,
-            width = RESULT_COLUMN.max(head.len() + 1)
-        )?;
-        if let Some(elapsed) = self.elapsed {
-            write!(f, " <{}.{:06}>", elapsed.as_secs(), elapsed.subsec_micros())?;
-        }
-        Ok(())
+        write_call(f, String::new(), self)
+    }
+}
+
+/// Writes a call behind the process and the time, `head`; `strace` counts these too when it looks
+/// for the column of the result.
+fn write_call(f: &mut Formatter<'_>, mut head: String, call: &Call) -> fmt::Result {
+    write!(head, "{}(", call.name)?;
+    separated(&mut head, &call.args, ", ")?;
+    if call.outcome == Outcome::Unfinished {
+        return write!(f, "{head} <unfinished ...>");
+    }
+    head.push(')');
+    write!(
+        f,
+        "{head:<width$}= {}",
+        call.outcome,
+        width = RESULT_COLUMN.max(head.len() + 1)
+    )?;
+    match call.elapsed {
+        Some(elapsed) => write!(f, " <{}.{:06}>", elapsed.as_secs(), elapsed.subsec_micros()),
+        None => Ok(()),
     }
 }
 
@@ -121,6 +128,7 @@ impl Display for Value {
             }
             Value::Descriptor { fd, path } => write!(f, "{fd}<{path}>"),
             Value::Changed(before, after) => write!(f, "{before} => {after}"),
+            Value::Commented(value, comment) => write!(f, "{value} /* {comment} */"),
             Value::Raw(text) => f.write_str(text),
         }
     }
