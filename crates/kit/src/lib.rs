@@ -1,1 +1,15 @@
-//! .
+//! What every program of the workshop needs before its loop starts, and nothing of the loop itself.
+//!
+//! - the command line: a demonstration, or a server with `--listen` ([`chapter`], [`server`]);
+//! - a clean start: descriptors that the parent left open are closed, the recorder is running;
+//! - the listener, and the line that says where it listens ([`listen`]);
+//! - [`say!`], which prints a line of a demonstration.
+#![forbid(unsafe_code)]
+
+mod options;
+mod output;
+mod start;
+
+pub use options::{Chapter, ReactorOptions, ServeOptions, chapter, server};
+pub use output::{complain, say_line};
+pub use start::{CLOSED_FROM, close_inherited, listen};
