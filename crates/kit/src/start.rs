@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use crate::output::complain;
 use anyhow::{Context, Result};
 use sys::{
-    AF_INET, SO_REUSEADDR, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, bind, getsockname,
-    setsockopt, socket,
+    AF_INET, SO_REUSEADDR, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET, bind, getsockname, setsockopt,
+    socket,
 };
 
 /// The first descriptor that is not standard input, output or error.
@@ -39,15 +39,15 @@ pub fn close_inherited() {
     }
 }
 
-/// A listening, non-blocking socket on `addr`, and the line that tells the world:
-/// `listening on 127.0.0.1:PORT`.
+/// A listening socket on `addr`, and the line that tells the world: `listening on 127.0.0.1:PORT`.
+///
+/// `flags` is `SOCK_NONBLOCK`, or 0 for a listener whose `accept4` sleeps until somebody connects.
 ///
 /// # Errors
 ///
 /// Names the call, the address and the reason: `bind 127.0.0.1:80: Permission denied (EACCES)`.
-pub fn listen(addr: SocketAddrV4) -> Result<OwnedFd> {
-    let listener =
-        socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0).context("socket")?;
+pub fn listen(addr: SocketAddrV4, flags: i32) -> Result<OwnedFd> {
+    let listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0).context("socket")?;
     // Without it a restart fails for a minute while old connections of this port wait in TIME_WAIT.
     setsockopt(&listener, SOL_SOCKET, SO_REUSEADDR, 1).context("setsockopt SO_REUSEADDR")?;
     bind(&listener, addr).with_context(|| format!("bind {addr}"))?;
