@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::Method;
 use crate::chunked::Decoder;
+use crate::{Method, digits};
 
 /// More header fields than any server of ours sends; a foreign one may send a few dozen.
 const MAX_REPLY_FIELDS: usize = 64;
@@ -97,7 +97,8 @@ impl ResponseParser {
                 let here = usize::try_from(missing)
                     .unwrap_or(usize::MAX)
                     .min(self.buffer.len());
-                reply.body.extend(self.buffer.drain(..here));
+                reply.body.extend_from_slice(&self.buffer[..here]);
+                self.buffer.drain(..here);
                 reply.body.len() as u64 == *len
             }
             Ending::Chunked(decoder) => {
@@ -168,21 +169,27 @@ impl ResponseParser {
                 .collect(),
             body: Vec::new(),
         };
-        let bodiless = asked == Method::Head || matches!(reply.status, 100..=199 | 204 | 304);
-        let ending = if bodiless {
-            Ending::Length(0)
-        } else if let Some(coding) = reply.field("transfer-encoding") {
-            if !coding.eq_ignore_ascii_case("chunked") {
-                return Err(Malformed(format!("Transfer-Encoding: {coding}")));
-            }
-            Ending::Chunked(Decoder::new(u64::MAX, u64::MAX))
-        } else if let Some(length) = reply.field("content-length") {
-            let length = length.parse();
-            Ending::Length(length.map_err(|error| Malformed(format!("Content-Length: {error}")))?)
-        } else {
-            Ending::Close
-        };
+        let ending = ending(&reply, asked)?;
         self.buffer.drain(..len);
         Ok(Some((reply, ending)))
+    }
+}
+
+fn ending(reply: &Reply, asked: Method) -> Result<Ending, Malformed> {
+    if asked == Method::Head || matches!(reply.status, 100..=199 | 204 | 304) {
+        return Ok(Ending::Length(0));
+    }
+    let is_length = |name: &str| matches!(name, "content-length" | "transfer-encoding");
+    let mut lengths = reply.fields.iter().filter(|(name, _)| is_length(name));
+    match (lengths.next(), lengths.next()) {
+        (None, _) => Ok(Ending::Close),
+        (Some(_), Some(_)) => Err(Malformed("two fields give the body's length".into())),
+        (Some((name, value)), None) if name == "content-length" => digits(value.as_bytes())
+            .map(Ending::Length)
+            .ok_or_else(|| Malformed(format!("Content-Length: {value}"))),
+        (Some((_, coding)), None) if coding.eq_ignore_ascii_case("chunked") => {
+            Ok(Ending::Chunked(Decoder::new(u64::MAX, u64::MAX)))
+        }
+        (Some((_, coding)), None) => Err(Malformed(format!("Transfer-Encoding: {coding}"))),
     }
 }

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 use crate::request::{Method, Version};
-use crate::{MAX_BODY, MAX_FIELDS, MAX_HEAD, Refusal, Status};
+use crate::{MAX_BODY, MAX_FIELDS, MAX_HEAD, Refusal, Status, digits};
 
 /// What must be remembered of a head until the body is there. Offsets, not references: the caller's
 /// buffer may move between two calls.
@@ -245,12 +245,4 @@ impl Fields {
 /// The members of a comma-separated list, without the white space around them.
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
-}
-
-/// Digits and nothing else: `parse` alone would take `+5`.
-fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -119,7 +119,16 @@ pub const MAX_INPUT: usize = MAX_HEAD + MAX_BODY + MAX_CHUNK_OVERHEAD;
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The 18 bytes of `GET /`.
-pub const HELLO: &[u8] = b"epoll ET reactor\r\n";
+pub const HELLO: &str = "epoll ET reactor\r\n";
 
 /// The body of a reply that only says that something was done.
-pub const DONE: &[u8] = b"done\r\n";
+pub const DONE: &str = "done\r\n";
+
+/// A number of digits and nothing else: `str::parse` alone would take `+5`. `None` also if it is
+/// too large for a `u64`.
+fn digits(text: &[u8]) -> Option<u64> {
+    if !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

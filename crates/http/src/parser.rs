@@ -244,3 +244,51 @@ impl Search {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cost of a head that arrives byte by byte: `httparse` sees it when its length doubles and at
+    /// its end, not 8,192 times.
+    #[test]
+    fn a_head_byte_by_byte_is_parsed_a_bounded_number_of_times() {
+        let mut head = b"\n\nGET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+        for line in 0..MAX_FIELDS_BESIDE_HOST {
+            head.extend(format!("Field-{line}: {}\r\n", "x".repeat(100)).bytes());
+        }
+        head.extend(b"\r\n");
+        assert!(head.len() > MAX_HEAD * 3 / 4 && head.len() <= MAX_HEAD);
+
+        let mut parser = Parser::new();
+        let (mut runs, mut tried) = (0, 0);
+        for len in 1..head.len() {
+            assert!(matches!(parser.parse(&head[..len]), Parse::Incomplete(_)));
+            let State::Head(search) = &parser.state else {
+                panic!("still in the head");
+            };
+            assert_eq!(usize::from(search.scanned), len);
+            runs += u32::from(search.tried != tried);
+            tried = search.tried;
+        }
+        assert!(runs <= MAX_HEAD.ilog2() + 1, "{runs}");
+        assert!(matches!(parser.parse(&head), Parse::Complete(_, used) if used == head.len()));
+    }
+
+    const MAX_FIELDS_BESIDE_HOST: usize = crate::MAX_FIELDS - 1;
+
+    #[test]
+    fn a_parser_at_rest_keeps_no_body() {
+        let mut parser = Parser::new();
+        let request =
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
+        assert!(matches!(parser.parse(request), Parse::Complete(..)));
+        assert!(parser.decoded.capacity() > 0);
+        assert_eq!(parser.parse(b""), Parse::Incomplete(Stage::Idle));
+        assert_eq!(parser.decoded.capacity(), 0);
+
+        let refused = [&request[..request.len() - 5], b"x"].concat();
+        assert!(matches!(parser.parse(&refused), Parse::Refused(_)));
+        assert_eq!(parser.decoded.capacity(), 0);
+    }
+}

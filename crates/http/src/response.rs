@@ -29,6 +29,15 @@ enum Body {
     Pattern(u64),
 }
 
+impl Body {
+    fn text(text: Cow<'static, str>) -> Self {
+        Self::Bytes(match text {
+            Cow::Borrowed(text) => text.as_bytes().into(),
+            Cow::Owned(text) => text.into_bytes().into(),
+        })
+    }
+}
+
 impl Response {
     fn new(status: Status, framing: Framing, text: bool, body: Body) -> Self {
         Self {
@@ -45,8 +54,8 @@ impl Response {
 
     /// 200 with a text.
     #[must_use]
-    pub fn text(framing: Framing, text: impl Into<Cow<'static, [u8]>>) -> Self {
-        Self::new(Status::Ok, framing, true, Body::Bytes(text.into()))
+    pub fn text(framing: Framing, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Status::Ok, framing, true, Body::text(text.into()))
     }
 
     /// 200 with bytes of any kind.
@@ -70,15 +79,15 @@ impl Response {
     /// 200 with a number and CR LF: what `/who` answers.
     #[must_use]
     pub fn number(framing: Framing, number: i64) -> Self {
-        Self::text(framing, format!("{number}\r\n").into_bytes())
+        Self::text(framing, format!("{number}\r\n"))
     }
 
     /// An error about one request. The connection stays if the request leaves it open: its end is
     /// known, so the next one can be read. The body says `404 Not Found: why`.
     #[must_use]
     pub fn error(framing: Framing, status: Status, why: &str) -> Self {
-        let text = format!("{status}: {why}\r\n").into_bytes();
-        Self::new(status, framing, true, Body::Bytes(text.into()))
+        let text = format!("{status}: {why}\r\n");
+        Self::new(status, framing, true, Body::text(text.into()))
     }
 
     /// 404 for a route that a server does not have, such as `/work` in chapter 5.
@@ -140,8 +149,8 @@ impl Response {
                 room,
             };
             self.head_done = self.write_head(&mut window);
-            // A head is some hundred bytes: see `every_head_fits` in the tests.
-            self.head_sent += (out.len() - before) as u16;
+            let sent = u16::try_from(out.len() - before).expect("a head is some hundred bytes");
+            self.head_sent += sent;
             if !self.head_done {
                 return false;
             }
@@ -230,6 +239,50 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
         number /= 10;
         if number == 0 {
             return &digits[from..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMING: Framing = Framing {
+        version: Version::Http11,
+        keep_alive: true,
+        body: true,
+    };
+
+    /// Positions above 4 GiB, reached by a jump: the bytes before them are not made.
+    #[test]
+    fn a_body_goes_on_far_behind_four_gibibytes() {
+        let len = (1 << 40) - 5;
+        let mut response = Response::pattern(FRAMING, len);
+        response.fill(&mut Vec::new(), 1000);
+        for from in [u64::from(u32::MAX) - 10, 1 << 32, len - 100_000] {
+            response.body_sent = from;
+            let mut out = Vec::new();
+            for room in [1, 250, 251, 252, 70_000] {
+                assert!(!response.fill(&mut out, room));
+            }
+            assert_eq!(response.body_sent, from + out.len() as u64);
+            assert_eq!(out.len(), 1 + 250 + 251 + 252 + 70_000);
+            assert_eq!(pattern::first_difference(from, &out), None);
+        }
+        response.body_sent = len - 3;
+        let mut end = Vec::new();
+        assert!(response.fill(&mut end, 1000));
+        assert_eq!(pattern::first_difference(len - 3, &end), None);
+        assert_eq!(end.len(), 3);
+    }
+
+    #[test]
+    fn every_number_is_written_as_it_is_printed() {
+        let mut numbers = vec![0, u64::MAX];
+        numbers.extend((0..20).flat_map(|n| [10_u64.pow(n) - 1, 10_u64.pow(n), 10_u64.pow(n) + 1]));
+        for number in numbers {
+            let text = number.to_string();
+            assert_eq!(decimal(number, &mut [0; 20]), text.as_bytes());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{HELLO, Method, Request, Response, Status};
+use crate::{HELLO, Method, Request, Response, Status, digits};
 
 /// The longest body of `GET /bytes/N`: 1 TiB. It costs no memory, so the limit only keeps positions
 /// in it far from the end of a `u64`.
@@ -84,11 +84,9 @@ pub fn route(request: &Request<'_>) -> Action {
     action.unwrap_or_else(|why| error(Status::BadRequest, &why))
 }
 
-/// A whole number from 0 to `max`, of digits only: `parse` alone would take `+5`.
+/// A whole number from 0 to `max`.
 fn number(text: &str, max: u64) -> Result<u64, String> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match text.parse() {
-        Ok(number) if digits && number <= max => Ok(number),
-        _ => Err(format!("the path needs a whole number from 0 to {max}")),
-    }
+    digits(text.as_bytes())
+        .filter(|number| *number <= max)
+        .ok_or_else(|| format!("the path needs a whole number from 0 to {max}"))
 }
