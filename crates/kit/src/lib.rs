@@ -12,4 +12,4 @@ mod start;
 
 pub use options::{Chapter, ReactorOptions, ServeOptions, chapter, server};
 pub use output::{complain, say_line};
-pub use start::{CLOSED_FROM, close_inherited, listen};
+pub use start::{CLOSED_FROM, close_inherited, listen, quiet_listener};

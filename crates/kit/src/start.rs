@@ -47,12 +47,18 @@ pub fn close_inherited() {
 ///
 /// Names the call, the address and the reason: `bind 127.0.0.1:80: Permission denied (EACCES)`.
 pub fn listen(addr: SocketAddrV4, flags: i32) -> Result<OwnedFd> {
+    let listener = quiet_listener(addr, flags)?;
+    let bound = getsockname(&listener).context("getsockname")?;
+    crate::say!("listening on {bound}");
+    Ok(listener)
+}
+
+/// [`listen`] without its line, for a demonstration that has its own clients.
+pub fn quiet_listener(addr: SocketAddrV4, flags: i32) -> Result<OwnedFd> {
     let listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0).context("socket")?;
     // Without it a restart fails for a minute while old connections of this port wait in TIME_WAIT.
     setsockopt(&listener, SOL_SOCKET, SO_REUSEADDR, 1).context("setsockopt SO_REUSEADDR")?;
     bind(&listener, addr).with_context(|| format!("bind {addr}"))?;
     sys::listen(&listener, BACKLOG).with_context(|| format!("listen on {addr}"))?;
-    let bound = getsockname(&listener).context("getsockname")?;
-    crate::say!("listening on {bound}");
     Ok(listener)
 }
