@@ -120,11 +120,11 @@ fn accept_some(listener: impl AsFd, connections: &mut Vec<Connection>) -> Result
                 at_end: false,
             }),
             Err(Errno::EAGAIN) => return Ok(true),
-            Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
-                return Ok(false);
-            }
-            Err(errno) if concerns_one_peer(errno) => {}
-            Err(errno) => bail!("accept4: {errno}"),
+            Err(errno) => match kit::accept_failure(errno) {
+                AcceptFailure::OnePeer => {}
+                AcceptFailure::NoRoom => return Ok(false),
+                AcceptFailure::Listener => bail!("accept4: {errno}"),
+            },
         }
     }
     Ok(true)
