@@ -7,6 +7,8 @@
 mod model;
 mod parse;
 mod print;
+mod roles;
 
 pub use model::{Call, Event, Field, Line, Outcome, Value};
 pub use parse::{ParseError, Parser, parse};
+pub use roles::Roles;

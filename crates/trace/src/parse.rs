@@ -17,16 +17,16 @@
 //! Until the second half has been read, the call is there with [`Outcome::Unfinished`] and the
 //! arguments that are known, and so it stays if the second half never comes.
 
+mod error;
 mod line;
 mod scan;
 mod value;
 
-use std::error::Error;
-use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::model::{Event, Line, Outcome};
+use crate::model::{Event, Line, Outcome, Value};
+pub use error::ParseError;
 use line::Kind;
 use scan::Broken;
 
@@ -48,6 +48,21 @@ pub fn parse(text: impl AsRef<[u8]>) -> Result<Vec<Line>, ParseError> {
     let mut parser = Parser::new();
     parser.push(text)?;
     parser.finish()
+}
+
+/// The words behind a result, cut at the commas: `in [3], left {tv_sec=0, ...}` is `in` and a set,
+/// then `left` and a struct. A part without a word before it has an empty one.
+pub(crate) fn note(text: &str) -> Vec<(String, Value)> {
+    let parts = scan::split(text, ", ").unwrap_or_else(|_| vec![text]);
+    parts
+        .into_iter()
+        .map(|part| match part.split_once(' ') {
+            Some((word, rest)) if value::is_word(word) && rest.starts_with(['[', '{']) => {
+                (word.to_owned(), value::value(rest))
+            }
+            _ => (String::new(), value::value(part)),
+        })
+        .collect()
 }
 
 /// One line, which must hold a whole call. `read(3,  <unfinished ...>` is taken as it is;
@@ -85,6 +100,8 @@ pub struct Parser {
     partial: Vec<u8>,
     /// How many bytes of `partial` are known to hold no end of line.
     searched: usize,
+    /// The places of the lines that are whole, in the order in which they became so.
+    returned: Vec<usize>,
     /// How many lines of text were read.
     count: usize,
     /// The calls that began and have not been resumed.
@@ -157,6 +174,25 @@ impl Parser {
     /// has [`Outcome::Unfinished`], and gets its result in place when that is read.
     pub fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    /// All lines so far, in the order in which the calls *returned*; those that have not, last.
+    ///
+    /// A descriptor exists from the return of the call that makes it, so this is the order in which
+    /// to follow descriptors when there are threads. It is also the order in which a recorder inside
+    /// of the program writes.
+    pub fn lines_as_returned(&self) -> Vec<Line> {
+        let mut is_whole = vec![false; self.lines.len()];
+        for &index in &self.returned {
+            is_whole[index] = true;
+        }
+        let waiting = (0..self.lines.len()).filter(|&index| !is_whole[index]);
+        self.returned
+            .iter()
+            .copied()
+            .chain(waiting)
+            .map(|index| self.lines[index].clone())
+            .collect()
     }
 
     /// The lines of a recording that has ended. A last line without an end of line counts as whole.
@@ -244,6 +280,7 @@ impl Parser {
                 return self.go_on(begun, behind, text.len() - behind.len(), text);
             }
         };
+        self.returned.push(self.lines.len());
         self.lines.push(Line { pid, time, event });
         Ok(())
     }
@@ -294,6 +331,7 @@ impl Parser {
             }
         })?;
         self.lines[begun.index].event = Event::Call(call);
+        self.returned.push(begun.index);
         Ok(())
     }
 
@@ -346,26 +384,3 @@ impl Parser {
         }
     }
 }
-
-/// Why a recording could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    /// The line of the recording, from 1.
-    pub line: usize,
-    /// The character in that line, from 1.
-    pub column: usize,
-    /// What is wrong there, in a sentence.
-    pub message: String,
-}
-
-impl Display for ParseError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {}, column {}: {}",
-            self.line, self.column, self.message
-        )
-    }
-}
-
-impl Error for ParseError {}
