@@ -133,7 +133,6 @@ const COMMANDS: &[(c_int, &str)] = &[
 const STATUS_FLAGS: &[(u32, &str)] = &[
     (libc::O_APPEND as u32, "O_APPEND"),
     (libc::O_NONBLOCK as u32, "O_NONBLOCK"),
-    (libc::O_LARGEFILE as u32, "O_LARGEFILE"),
 ];
 
 /// Flags of `F_GETFL` and `F_SETFL` as strace prints them: the access mode first.

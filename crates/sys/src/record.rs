@@ -78,7 +78,7 @@ fn out_of_the_way(fd: RawFd) -> io::Result<OwnedFd> {
     }
     // A descriptor above the limit stays open and usable: the limit binds only new ones.
     let raised = libc::rlimit {
-        rlim_cur: soft.rlim_cur + 1,
+        rlim_cur: soft.rlim_max,
         ..soft
     };
     process::setrlimit(Resource::NoFile, raised)?;
