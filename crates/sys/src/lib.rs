@@ -35,12 +35,6 @@
 //!
 //! This is the only crate of the workspace with unsafe code.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!(
-    "Readiness teaches Linux system calls (epoll, eventfd, /proc) and builds only there: on macOS or \
-     Windows open this folder in its dev container (.devcontainer/), or use WSL 2 or a Linux virtual machine."
-);
-
 #[macro_use]
 mod call;
 mod epoll;
