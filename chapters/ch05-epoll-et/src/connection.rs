@@ -94,8 +94,10 @@ impl Connection {
         self.writable |= event.has(EPOLLOUT | EPOLLHUP | EPOLLERR);
     }
 
-    /// The episode: does all that can be done now. When it returns [`Next::Wait`], a call has said `EAGAIN`
-    /// in the direction that the connection depends on, so an event is certain to come.
+    /// The episode: does all that can be done now.
+    ///
+    /// It returns [`Next::Wait`] only when `readable` or `writable` is false, whichever the connection
+    /// depends on. So what it waits for is a change, and a change makes an event.
     ///
     /// `buffer` is where reads go first; `others` are all connections but this one.
     pub(crate) fn run(&mut self, buffer: &mut [u8], others: &mut Connections) -> Result<Next> {
@@ -103,6 +105,7 @@ impl Connection {
             let answered = self.answer(others);
             let sent = self.send()?;
             let moved = match answered {
+                // If the socket took some, there is room for more, and it may be that no event says so.
                 Answered::Full => sent,
                 Answered::Hungry => self.receive(buffer)?,
                 Answered::Last if self.output.is_empty() => return self.linger(buffer),

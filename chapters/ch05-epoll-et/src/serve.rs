@@ -1,10 +1,10 @@
 //! The edge-triggered HTTP server: its loop.
 //!
-//! A server like this one stands in many articles about epoll, and most of them lose bytes. They send
-//! with a function that was made for blocking sockets, close when they see `EPOLLRDHUP` although a request
-//! is still unread, answer one request a read, or forget the rest of a write that took only a part. This
-//! one registers each connection once, for everything, and then keeps three promises until `EAGAIN`: read,
-//! write, accept.
+//! A server like this one stands in many articles about epoll, and as commonly written it loses bytes. It
+//! sends with a function that was made for blocking sockets, closes on `EPOLLRDHUP` although a request is
+//! still unread, answers one request a read, or forgets the rest of a write that took only a part. This
+//! one registers each connection once, for everything. From then on it does three things until `EAGAIN`,
+//! and never stops earlier without remembering it: read, write, accept.
 //!
 //! ```text
 //!             an edge comes in                         the episode ends
@@ -13,14 +13,14 @@
 //!   accept    EPOLLIN: `arrivals` becomes true         EAGAIN: `arrivals` becomes false
 //! ```
 //!
-//! The kernel reports an edge once, so these flags are the program's memory of it. They are needed
-//! wherever an episode is interrupted before its `EAGAIN`: when a connection stops reading because its
-//! client takes no replies, and when the descriptors run out in the middle of accepting. Nothing will
-//! report those bytes and those clients again.
+//! The kernel reports an edge once, so these flags are the program's memory of it. They matter wherever an
+//! episode is interrupted before its `EAGAIN`: when a connection stops reading because its client takes no
+//! replies, and when the descriptors run out in the middle of accepting. Nothing will report those bytes
+//! and those clients again.
 //!
-//! What is still missing is chapter 6. There is no *budget*: one client that is fast enough keeps the loop
-//! to itself, for as long as it never lets a read or a write say `EAGAIN`. There is no *deadline*: a
-//! client that connects and is silent keeps its descriptor for ever.
+//! What is missing is the subject of chapter 6. There is no *budget*: a client that is fast enough, or a
+//! crowd of new ones, has the loop to itself until a call says `EAGAIN`. There is no *deadline*: a client
+//! that connects and is silent keeps its descriptor for ever.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
