@@ -156,5 +156,19 @@ fn is_text(byte: u8) -> bool {
 
 /// `tchar` of RFC 9110 section 5.6.2.
 fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_the_characters_of_the_standard() {
+        for byte in 0..=255_u8 {
+            let listed = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            assert_eq!(is_token(byte), listed, "{byte}");
+        }
+    }
 }

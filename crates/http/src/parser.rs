@@ -121,6 +121,13 @@ impl Parser {
             let Some(head) = search.look(input)? else {
                 return Ok(Progress::Incomplete(search.stage()));
             };
+            // Most requests are all there with their head: nothing is to be remembered of them.
+            if let BodyLength::Known(len) = head.body
+                && input.len() - usize::from(head.len) >= len as usize
+            {
+                *search = Search::default();
+                return Ok(Progress::Complete(head, Body::Plain(len as usize)));
+            }
             self.state = match head.body {
                 BodyLength::Known(_) => State::Body(head),
                 BodyLength::Chunked => {

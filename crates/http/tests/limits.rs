@@ -230,3 +230,13 @@ fn dropped_bytes_of_a_body_are_noticed() {
     assert_eq!(parser.parse(head), Parse::Incomplete(Stage::Body));
     parser.parse(b"abc");
 }
+
+#[test]
+#[should_panic(expected = "keep them until Parse::Complete")]
+fn dropped_bytes_of_a_chunk_are_noticed() {
+    let mut parser = Parser::new();
+    let mut input = chunked(b"5\r\nab");
+    assert_eq!(parser.parse(&input), Parse::Incomplete(Stage::Body));
+    input.pop();
+    parser.parse(&input);
+}

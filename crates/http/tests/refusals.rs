@@ -83,6 +83,16 @@ fn hosts() {
     ] {
         refused(400, &format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     }
+    // RFC 3986: `reg-name`, or an address in brackets, and a port.
+    for byte in 0x21..0x7f_u8 {
+        let host = format!("GET / HTTP/1.1\r\nHost: a{}\r\n\r\n", byte as char);
+        let allowed = byte.is_ascii_alphanumeric() || b"-._~!$&'()*+;=%:[]".contains(&byte);
+        assert_eq!(
+            feed([host.as_bytes()]).status(),
+            (!allowed).then_some(400),
+            "{host}"
+        );
+    }
 }
 
 #[test]
@@ -221,6 +231,7 @@ fn malformed_chunks() {
         "1\r\na\n",
         "3\r\na\r\n0\r\n\r\n",
         "1\r\na0\r\n",
+        "1\r\na\r0\r\n",
         // Trailers.
         "0\r\nA: b\n\r\n",
         "0\r\n A: b\r\n\r\n",
@@ -245,4 +256,19 @@ fn a_refusal_is_for_good() {
     };
     let good = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(parser.parse(good), http::Parse::Refused(refusal));
+}
+
+/// A head that can no longer become valid is refused before its end: at the latest when twice as many
+/// bytes are there.
+#[test]
+fn a_malformed_head_is_refused_before_its_end() {
+    let good = format!("GET / HTTP/1.1\r\nHost: a\r\nA: {}", "x".repeat(3000));
+    for wrong in [0, 3, 5, 14, 20, 40, 1000, 3000] {
+        let mut head = good.clone().into_bytes();
+        head[wrong] = 0;
+        head.resize(2 * (wrong + 1), b'x');
+        for pieces in [vec![&head[..]], head.chunks(1).collect()] {
+            assert_eq!(feed(pieces).status(), Some(400), "{wrong}");
+        }
+    }
 }
