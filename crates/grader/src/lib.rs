@@ -1,2 +1,31 @@
-//! Runs a server as a child process, plays scripted clients, and looks at it from outside.
+//! Runs a server as a child process, plays scripted clients against it, and looks at it from outside.
+//!
+//! The grader knows a path to a program and the contract of a server; it knows no chapter, no exercise
+//! and no language. This crate has three layers:
+//!
+//! - [`child`] starts the program, tells apart all the ways in which a start can fail, keeps a bounded
+//!   part of its output, and always ends and reaps it with all its descendants;
+//! - [`peer`] is a client that does exactly what it is told, and keeps a list of its steps;
+//! - [`probe`] reads `/proc`: interest lists, accept queues, unread bytes, where a thread sleeps, CPU time;
+//!   [`wait`] builds on it and waits for a *state*, never for a guessed time.
+//!
+//! ```no_run
+//! use grader::{Peer, Program};
+//!
+//! let server = Program::new("target/debug/ch04-epoll-lt").args(["serve"]).start()?;
+//! let mut peer = Peer::connect(server.addr())?;
+//! peer.send(b"hello")?;
+//! assert_eq!(peer.read_exactly(5)?, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
+
+pub mod child;
+pub mod peer;
+pub mod probe;
+pub mod wait;
+
+pub use child::{Ending, Program, Server, StartFailure};
+pub use peer::{Interrupted, Peer, Stop};
+pub use probe::{Told, Unknown};
+pub use wait::{DEADLINE, wait_until, wait_until_asleep, wait_until_idle};

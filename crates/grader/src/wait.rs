@@ -1,0 +1,204 @@
+//! Waiting for a state, with a deadline.
+
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::child::Server;
+use crate::probe::{self, Told, Unknown};
+
+/// Nothing in this crate waits longer for a single thing. Long enough for a machine whose cores are all
+/// busy with something else, short enough for a person.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long to sleep between two looks at a state that nobody announces.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// The state did not come before the deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedOut {
+    /// How long was waited.
+    pub waited: Duration,
+    /// What was seen instead at the last look, in words; may be empty.
+    pub seen: String,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not within {} s", self.waited.as_secs_f32())?;
+        if !self.seen.is_empty() {
+            write!(f, ": {}", self.seen)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
+/// Looks again and again until the state is there. Looks at least once.
+pub fn wait_until(deadline: Duration, mut state: impl FnMut() -> bool) -> Result<(), TimedOut> {
+    wait_for(
+        deadline,
+        || if state() { Ok(()) } else { Err(String::new()) },
+    )
+}
+
+/// As [`wait_until`], for a state that comes with a value, or says in words what is there instead.
+pub fn wait_for<T>(
+    deadline: Duration,
+    mut state: impl FnMut() -> Result<T, String>,
+) -> Result<T, TimedOut> {
+    let start = Instant::now();
+    loop {
+        // Looked at before the clock: after a long pause of this thread the state may have come.
+        let late = start.elapsed() >= deadline;
+        match state() {
+            Ok(value) => return Ok(value),
+            Err(seen) if late => {
+                return Err(TimedOut {
+                    waited: deadline,
+                    seen,
+                });
+            }
+            Err(_) => thread::sleep(LOOK_AGAIN),
+        }
+    }
+}
+
+/// Waits until the server has done all that it can do for now: every thread sleeps in a call that waits
+/// for something, two looks in a row, without having run in between; and nothing is on its way to it.
+///
+/// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
+pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
+    let mut last = None;
+    wait_for(DEADLINE, || {
+        let now = asleep(server)?;
+        if last.replace(now.clone()) == Some(now) {
+            Ok(())
+        } else {
+            Err("it was still running a moment ago".to_owned())
+        }
+    })
+}
+
+/// Waits until the server is asleep (see [`wait_until_asleep`]), no connection waits to be accepted, and
+/// no received byte is unread.
+pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
+    let mut last = None;
+    wait_for(DEADLINE, || {
+        let now = asleep(server)?;
+        let told = |unknown: Unknown| unknown.to_string();
+        for row in probe::connections(server.pid(), server.port()).map_err(told)? {
+            if row.is_listener() && row.rx_queue > 0 {
+                return Err(format!("{} connections are not accepted", row.rx_queue));
+            }
+            if row.rx_queue > 0 {
+                return Err(format!(
+                    "{} bytes from {} are not read",
+                    row.rx_queue, row.remote
+                ));
+            }
+        }
+        if last.replace(now.clone()) == Some(now) {
+            Ok(())
+        } else {
+            Err("it was still running a moment ago".to_owned())
+        }
+    })
+}
+
+/// What must not change between two looks at a sleeping server: thread, times it was switched out.
+type Standstill = Vec<(i32, u64)>;
+
+fn asleep(server: &Server) -> Result<Standstill, String> {
+    if let Some(ending) = server.ended() {
+        return Err(format!("the server {ending}"));
+    }
+    let pid = server.pid();
+    let threads = probe::threads(pid).map_err(|unknown| unknown.to_string())?;
+    for thread in &threads {
+        if !thread.is_waiting() {
+            return Err(thread.to_string());
+        }
+    }
+    // On loopback a sent byte is received at once, unless the kernel is busy elsewhere: then it is still
+    // in the client's send queue.
+    if let Ok(rows) = probe::peers_of(pid, server.port())
+        && let Some(row) = rows
+            .iter()
+            .find(|row| row.tx_queue > 0 && !row.receiver_is_full())
+    {
+        return Err(format!("{} bytes are on their way to it", row.tx_queue));
+    }
+    Ok(threads
+        .iter()
+        .map(|thread| (thread.tid, thread.switches))
+        .collect())
+}
+
+/// The shortest time that a spin is judged by.
+const WINDOW: Duration = Duration::from_millis(150);
+
+/// Less CPU time than this in a window is no spin. A program that spins burns all of the window, or its
+/// share of it, and even with ten others on each core that is more than this.
+const NOTHING: Duration = Duration::from_millis(5);
+
+/// What a process did while nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// How long it was watched.
+    pub window: Duration,
+    /// CPU time that it used meanwhile, all threads together.
+    pub running: Duration,
+    /// Time that its threads were ready to run, and waited for a core that others kept busy.
+    pub waiting: Duration,
+}
+
+impl Activity {
+    /// It was busy all the time, although nothing happened.
+    ///
+    /// A spinning thread is always either running or waiting for a core, so the sum of both nearly fills
+    /// the window however busy the machine is; half is demanded. A server that ticks now and then may wait
+    /// long for a core, but runs only for microseconds.
+    pub fn is_spin(&self) -> bool {
+        self.running >= NOTHING && self.running + self.waiting >= self.window / 2
+    }
+}
+
+impl fmt::Display for Activity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        write!(
+            f,
+            "{:.1} ms of CPU in {:.0} ms in which nothing happened",
+            ms(self.running),
+            ms(self.window)
+        )
+    }
+}
+
+/// Watches what the server does in a window of at least `window`, in which nobody must talk to it.
+pub fn activity(server: &Server, window: Duration) -> Told<Activity> {
+    let (start, before) = (Instant::now(), probe::cpu(server.pid())?);
+    thread::sleep(window);
+    let (after, window) = (probe::cpu(server.pid())?, start.elapsed());
+    Ok(Activity {
+        window,
+        running: after.running.saturating_sub(before.running),
+        waiting: after.waiting.saturating_sub(before.waiting),
+    })
+}
+
+/// How much CPU the server burns while nothing happens: the quietest of up to three windows, so that the
+/// end of earlier work is no spin. [`Activity::is_spin`] judges it.
+pub fn idle_cpu(server: &Server) -> Told<Activity> {
+    const WINDOWS: usize = 3;
+    let mut quietest = activity(server, WINDOW)?;
+    for _ in 1..WINDOWS {
+        if !quietest.is_spin() {
+            break;
+        }
+        quietest = activity(server, WINDOW)?;
+    }
+    Ok(quietest)
+}
