@@ -7,18 +7,22 @@
 
 use crate::{Refusal, Status};
 
-/// Where the decoder is. Each arrow is one byte of framing, or a run of data bytes.
+/// Where the decoder is: what it waits for, and what follows which byte. Anything else is refused.
 ///
 /// ```text
-///              hex digit              ;                 CR            LF, size > 0
-///  SizeStart ------------> Size ------------> Extension ----> SizeLf --------------> Data
-///      ^                    |  SP, HTAB  ^ ;    ^              ^  |                   |
-///      |                    +-------> SizeSpace-+              |  |                   | size bytes
-///      |                    +----------------- CR -------------+  | LF, size = 0      v
-///      +---------------------------------------- LF --- DataLf <--|------ CR ------ DataCr
-///                                                                 v
-///         TrailerLf <-- CR -- TrailerValue <-- : -- TrailerName <-- TrailerStart -- CR --> EndLf -- LF --> End
-///             +------------------------------------ LF -----------------^
+///   SizeStart     hex digit: Size
+///   Size          hex digit: Size     SP, HTAB: SizeSpace   ';': Extension   CR: SizeLf
+///   SizeSpace                         SP, HTAB: SizeSpace   ';': Extension
+///   Extension     text: Extension                                            CR: SizeLf
+///   SizeLf        LF: Data, or TrailerStart after the chunk of size 0
+///   Data          `size` bytes of any kind, and then DataCr
+///   DataCr        CR: DataLf
+///   DataLf        LF: SizeStart
+///   TrailerStart  token: TrailerName  CR: EndLf
+///   TrailerName   token: TrailerName  ':': TrailerValue
+///   TrailerValue  text: TrailerValue  CR: TrailerLf
+///   TrailerLf     LF: TrailerStart
+///   EndLf         LF: End
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {

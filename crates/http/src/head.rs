@@ -35,6 +35,9 @@ pub(crate) enum BodyLength {
 // Offsets into a head are kept in 16 bits, a body's length in 32.
 const _: () = assert!(MAX_HEAD <= u16::MAX as usize && MAX_BODY <= u32::MAX as usize);
 
+// The texts of the refusals name the limits.
+const _: () = assert!(MAX_HEAD == 8 << 10 && MAX_BODY == 1 << 20);
+
 /// Parses the head at the start of `input`, which is at most [`MAX_HEAD`] bytes. `None`: it has not
 /// ended yet, and nothing in it is wrong so far.
 pub(crate) fn parse(input: &[u8]) -> Result<Option<Head>, Refusal> {

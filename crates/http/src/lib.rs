@@ -11,6 +11,9 @@
 //! 5. goes back to 2 if the output buffer has room again, even when no event comes: the next request
 //!    may be in the input buffer already.
 //!
+//! A server with more than one client also bounds how much of this it does for one of them in a
+//! turn. That is the server's business: this crate hands out one request and one piece at a time.
+//!
 //! # A connection
 //!
 //! Steps 2 and 3 of a server that only knows routes which can be answered at once:
@@ -95,7 +98,7 @@ pub use routes::{Action, MAX_DELAY, MAX_PATTERN, route};
 pub use status::{Refusal, Status};
 
 /// The longest head, in bytes: leading empty lines, request line, fields and blank line. A longer one
-/// is refused with 431. 8 KiB is what most servers take.
+/// is refused with 431. 8 KiB is what nginx and Apache take for a line.
 pub const MAX_HEAD: usize = 8 * 1024;
 
 /// The most fields in a head; more are refused with 431. Browsers send about twenty.

@@ -34,12 +34,10 @@ pub enum Stage {
 /// Takes requests out of one connection's input buffer.
 ///
 /// ```text
-///               head ends, no body, or all of it there
-///         +--------------------------------------------+
-///         v                                            |
-///       Head --- head ends ---> Body, or Chunks --- body ends ---> Complete, and back to Head
-///         |                       |
-///         +------- refused -------+---> Refused, for good
+///   Head     the head has ended: Body or Chunks, or Complete and Head again
+///   Body     so many bytes are there: Complete, and Head again
+///   Chunks   the last chunk and the trailers are there: Complete, and Head again
+///   Refused  the end: reached from Head when it is malformed, from Chunks likewise
 /// ```
 ///
 /// Bytes are looked at once or, in a head, a bounded number of times: a head that arrives byte by byte

@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn every_start_and_many_lengths_follow_the_definition() {
-        for from in 0..2 * PERIOD {
-            for len in [0, 1, 2, 250, 251, 252, 8031, 8032, 8033, 20_000] {
+        for from in 0..PERIOD {
+            for len in [0, 1, 250, 251, 252, 8032, 8033, 17_000] {
                 let mut out = b"before".to_vec();
                 append(&mut out, from, len);
                 assert_eq!(&out[..6], b"before");
