@@ -3,10 +3,11 @@ use std::io::{Read, Write, stderr, stdout};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio, exit};
+use std::process::{Command, exit};
 use std::thread;
 use std::time::Duration;
 
+#[allow(clippy::zombie_processes)] // that they leave children behind is their point
 fn main() {
     let args: Vec<_> = std::env::args().collect();
     let (kind, addr) = (args[1].as_str(), args.last().expect("an address"));
@@ -67,24 +68,27 @@ fn main() {
             serve(addr, forever);
         }
         "daemonises" => {
-            // `setsid` makes a session and a group of its own; the shell ends at once.
-            let script = r#"setsid "$0" quiet-server --listen "$1" & sleep 0.3"#;
-            let status = Command::new("/bin/sh")
-                .arg("-c")
-                .arg(script)
-                .arg(&args[0])
-                .arg(addr)
-                .status();
-            exit(status.expect("/bin/sh").code().unwrap_or(1));
+            // A group of its own, and soon another parent.
+            let mut daemon = Command::new(&args[0]);
+            daemon
+                .args(["quiet-server", "--listen", addr])
+                .process_group(0);
+            daemon.spawn().expect("this program");
+            exit(0);
         }
         "leaves-a-daemon" => {
-            let mut daemon = Command::new("setsid");
-            daemon
-                .args(["sleep", "1000"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            drop(daemon.spawn().expect("setsid"));
+            let script = "sleep 1000 & exec sleep 1000";
+            let mut daemon = Command::new("/bin/sh");
+            daemon.args(["-c", script]).process_group(0);
+            daemon.spawn().expect("/bin/sh");
             serve(addr, forever);
+        }
+        "forks-without-end" => {
+            // A chain: each makes the next one and ends.
+            let mut next = Command::new(&args[0]);
+            next.args(["forks-without-end", "--listen", addr])
+                .process_group(0);
+            next.spawn().expect("this program");
         }
         "quiet-server" => serve(addr, forever),
         "eats-memory" => {
