@@ -1,5 +1,6 @@
 //! Finding and ending everything that a program has started, wherever it went.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
@@ -22,48 +23,63 @@ pub(super) fn new_mark() -> String {
 /// A daemon leaves its process group and its session and gets another parent, but it keeps the
 /// environment that it was started with.
 pub(super) fn marked(mark: &str) -> Vec<i32> {
+    let mut found = Vec::new();
+    each_marked(mark, |pid| found.push(pid));
+    found
+}
+
+/// Ends every process that carries this mark, and waits until none is left.
+pub(super) fn end_marked(mark: &str) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let mut found = false;
+        each_marked(mark, |pid| {
+            found = true;
+            // At once: the longer it lives, the more others it can start.
+            let _ = sys::kill(pid, sys::SIGKILL);
+        });
+        if !found || Instant::now() > deadline {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Calls `visit` for each process that carries this mark.
+///
+/// A process can start another and end between the listing and the look at it. So the list is read again,
+/// and what is new is looked at, until nothing is new: then every process that was alive at the last
+/// listing has been looked at.
+fn each_marked(mark: &str, mut visit: impl FnMut(i32)) {
     let wanted = format!("{MARK}={mark}");
+    let mut known = HashSet::new();
+    loop {
+        let mut new: Vec<_> = processes()
+            .into_iter()
+            .filter(|pid| known.insert(*pid))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        // The youngest first: it is the one that is most likely to change.
+        new.sort_unstable_by(|a, b| b.cmp(a));
+        for pid in new {
+            // Unreadable: it has gone meanwhile, or it belongs to another user.
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mut variables = environ.split(|byte| *byte == 0);
+            if variables.any(|variable| variable == wanted.as_bytes()) {
+                visit(pid);
+            }
+        }
+    }
+}
+
+/// The ids of all processes.
+fn processes() -> Vec<i32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &i32| {
-            // Unreadable: it has gone meanwhile, or it belongs to another user.
-            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
-                environ
-                    .split(|byte| *byte == 0)
-                    .any(|variable| variable == wanted.as_bytes())
-            })
-        })
         .collect()
-}
-
-/// Ends every process that carries this mark, and waits until none is left.
-///
-/// First all are stopped and only then killed, so that none can start another while the others die.
-pub(super) fn end_marked(mark: &str) {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let mut found = marked(mark);
-        if found.is_empty() || Instant::now() > deadline {
-            return;
-        }
-        loop {
-            for pid in &found {
-                // It may have ended meanwhile; that is what is wanted.
-                let _ = sys::kill(*pid, sys::SIGSTOP);
-            }
-            let now = marked(mark);
-            if now.iter().all(|pid| found.contains(pid)) || Instant::now() > deadline {
-                found = now;
-                break;
-            }
-            found = now;
-        }
-        for pid in &found {
-            let _ = sys::kill(*pid, sys::SIGKILL);
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
 }

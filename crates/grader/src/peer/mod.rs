@@ -1,5 +1,6 @@
 //! A scripted client: it does one step after the other, each with a deadline, and remembers its steps.
 
+mod available;
 mod connect;
 mod receive;
 mod steps;

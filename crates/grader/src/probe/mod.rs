@@ -11,7 +11,9 @@ mod tcp;
 mod thread;
 
 pub use epoll::{Epoll, Interest, epolls, show_events};
-pub use process::{Cpu, Memory, cpu, descriptors, memory, sockets, thread_count};
+pub use process::{
+    Cpu, Memory, cpu, descriptors, memory, raise_descriptor_limit, sockets, thread_count,
+};
 pub use syscall::Syscall;
 pub use tcp::{State, TcpRow, connections, listener, listening_ports, peers_of};
 pub use thread::{Thread, threads};

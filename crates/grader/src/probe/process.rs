@@ -57,6 +57,18 @@ pub fn memory(pid: i32) -> Told<Memory> {
     })
 }
 
+/// Raises this process's own descriptor limit, so that it can hold so many clients. False: the hard limit is lower.
+pub fn raise_descriptor_limit(descriptors: u64) -> bool {
+    let Ok(mut limit) = sys::getrlimit(sys::Resource::NoFile) else {
+        return false;
+    };
+    if limit.rlim_cur >= descriptors {
+        return true;
+    }
+    limit.rlim_cur = descriptors.min(limit.rlim_max);
+    sys::setrlimit(sys::Resource::NoFile, limit).is_ok() && limit.rlim_cur >= descriptors
+}
+
 /// How many threads a process has.
 pub fn thread_count(pid: i32) -> Told<usize> {
     let path = format!("/proc/{pid}/status");

@@ -78,6 +78,11 @@ impl Syscall {
             .map(|_| self.args[0] as i32)
     }
 
+    /// The first argument of `select`: the highest watched descriptor plus one.
+    pub fn nfds(&self) -> Option<i32> {
+        matches!(self.name(), "select" | "pselect6").then_some(self.args[0] as i32)
+    }
+
     /// The timeout in milliseconds of `poll` and `epoll_wait`; -1 waits without end.
     pub fn timeout_ms(&self) -> Option<i32> {
         match self.name() {
@@ -92,6 +97,19 @@ impl Syscall {
         let name = self.name();
         name.starts_with("epoll_")
             || ["poll", "ppoll", "select", "pselect6", "io_uring_enter"].contains(&name)
+    }
+
+    /// It may end although nothing happens: a wait with a time-out. (One that a socket option sets, such as
+    /// `SO_RCVTIMEO`, cannot be seen from outside.)
+    pub fn may_time_out(&self) -> bool {
+        match self.name() {
+            "poll" | "epoll_wait" | "epoll_pwait" => self.timeout_ms() != Some(-1),
+            // Here the time-out is a pointer, and null means none.
+            "select" | "pselect6" => self.args[4] != 0,
+            "epoll_pwait2" | "futex" => self.args[3] != 0,
+            "ppoll" => self.args[2] != 0,
+            _ => self.is_nap(),
+        }
     }
 
     /// It only lets time pass.

@@ -1,0 +1,152 @@
+//! Situations for an echo server (exercises 1 to 4).
+
+use crate::grading::{Client, Run, Trouble};
+use crate::probe;
+
+/// Every value of a byte, in an order without a short period: a lost or repeated piece does not go unseen.
+pub(super) fn pattern(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8)
+        .collect()
+}
+
+/// A reader with so little room that the server soon meets a short write: otherwise loopback swallows up to
+/// 4 MB before it says EAGAIN, and a server that drops what is left over looks right.
+pub(super) fn narrow(run: &Run, name: &str) -> Result<Client, Trouble> {
+    run.client_with(name, |connect| {
+        connect.receive_buffer(4096).max_segment(1024)
+    })
+}
+
+/// What is sent comes back.
+pub(super) fn echo(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let mut client = run.client("")?;
+    client.send("\"hello\"", b"hello")?;
+    client.expect(b"hello")?;
+    client.send("\" again\"", b" again")?;
+    client.expect(b" again")
+}
+
+/// Three clients, of whom the first two say nothing at first. Each is served when it speaks.
+pub(super) fn silent_clients_are_served_later(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let mut clients = [run.client("A")?, run.client("B")?, run.client("C")?];
+    for speaker in [2, 0, 1, 0, 2] {
+        let client = &mut clients[speaker];
+        client.send("\"hello\"", b"hello")?;
+        client.expect(b"hello")?;
+    }
+    Ok(())
+}
+
+/// One client sends and does not read, until the server can take no more. Another one must still be served.
+pub(super) fn a_full_client_leaves_others_alone(run: &mut Run) -> Result<(), Trouble> {
+    let server = run.start()?;
+    let mut stuffed = narrow(run, "A")?;
+    stuffed.note("send without reading, until nothing more is taken");
+    stuff(&mut stuffed, 16 << 20)?;
+    let _ = crate::wait::wait_until_asleep(&server);
+    let mut other = run.client("B")?;
+    other.send("\"hello\"", b"hello")?;
+    other.expect(b"hello")
+}
+
+/// Sends until the server takes no more, `most` bytes at most. Returns how many it took.
+pub(super) fn stuff(client: &mut Client, most: usize) -> Result<usize, Trouble> {
+    let piece = pattern(64 * 1024);
+    let mut sent = 0;
+    let mut refused = 0;
+    // The kernel frees room in steps: only a pause of several looks means that nobody reads.
+    while sent < most && refused < 20 {
+        match client.peer().write_available(&piece[sent % piece.len()..]) {
+            Ok(0) => {
+                refused += 1;
+                client
+                    .peer()
+                    .wait_readable(std::time::Duration::from_millis(5));
+            }
+            Ok(count) => {
+                sent += count;
+                refused = 0;
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(sent)
+}
+
+/// A megabyte there and back, to a reader with little room. Every byte is compared.
+pub(super) fn a_megabyte_both_ways(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let mut client = narrow(run, "")?;
+    client.echo(&pattern(1 << 20))
+}
+
+/// Data and the end of the stream are both there before the server looks: all comes back, then the end.
+pub(super) fn half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
+    let server = run.start()?;
+    let mut client = run.client("")?;
+    client.send("\"first\"", b"first")?;
+    client.expect(b"first")?;
+    let last = pattern(50_000);
+    run.steps.add("hold the server still (SIGSTOP)");
+    server.pause();
+    client.send("50000 bytes", &last)?;
+    client.half_close()?;
+    run.steps.add("let the server go on (SIGCONT)");
+    server.resume();
+    client.expect(&last)?;
+    client.expect_end()
+}
+
+/// One client breaks off in the middle of its echo, another one at once. The others do not notice.
+pub(super) fn a_reset_leaves_others_alone(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let mut other = run.client("B")?;
+    let mut rude = narrow(run, "A")?;
+    rude.note("send 1 MB without reading");
+    stuff(&mut rude, 1 << 20)?;
+    rude.peer().reset();
+    let mut quick = run.client("C")?;
+    quick.peer().reset();
+    other.send("\"still there?\"", b"still there?")?;
+    other.expect(b"still there?")?;
+    let mut late = run.client("D")?;
+    late.send("\"hello\"", b"hello")?;
+    late.expect(b"hello")
+}
+
+/// A client that closes is closed by the server too: its descriptor goes, and nothing spins.
+pub(super) fn an_end_is_followed_by_a_close(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let mut client = run.client("")?;
+    client.send("\"bye\"", b"bye")?;
+    client.expect(b"bye")?;
+    client.half_close()?;
+    client.expect_end()?;
+    run.expect_rest()?;
+    run.expect_state("the server still holds the connection", |server| {
+        let rows = probe::connections(server.pid(), server.port())
+            .map_err(|unknown| unknown.to_string())?;
+        match rows
+            .iter()
+            .filter(|row| row.state == probe::State::CloseWait && row.inode != 0)
+            .count()
+        {
+            0 => Ok(()),
+            held => Err(format!("{held} connection(s) in CLOSE_WAIT")),
+        }
+    })
+}
+
+/// Nobody speaks: no CPU is used, with no client and with two that are silent.
+pub(super) fn idle_is_idle(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    run.expect_rest()?;
+    let mut a = run.client("A")?;
+    let _b = run.client("B")?;
+    a.send("\"hello\"", b"hello")?;
+    a.expect(b"hello")?;
+    run.expect_rest()
+}

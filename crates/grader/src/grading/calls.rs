@@ -1,0 +1,130 @@
+//! A system call in short notation, to fit into half a page: `read(5, 4096) = 4096`.
+
+use trace::{Call, Field, Outcome, Value};
+
+/// Longer notes are cut here, so that two columns fit on a page.
+const LONGEST: usize = 44;
+
+/// A call without what the reader of a failure page does not need.
+pub(super) fn brief(call: &Call) -> String {
+    let arg = |index: usize| call.args.get(index).map(short).unwrap_or_default();
+    let head = match call.name.as_str() {
+        "accept4" | "close" | "listen" | "getsockname" => format!("{}({})", call.name, arg(0)),
+        "read" | "write" => format!("{}({}, {})", call.name, arg(0), arg(2)),
+        "epoll_ctl" => match call.args.get(3) {
+            Some(Value::Struct(fields)) => {
+                let events = fields
+                    .first()
+                    .map(|field| short(&field.value))
+                    .unwrap_or_default();
+                format!("epoll_ctl({}, {}, {}, {events})", arg(0), arg(1), arg(2))
+            }
+            _ => format!("epoll_ctl({}, {}, {})", arg(0), arg(1), arg(2)),
+        },
+        "epoll_wait" => match arg(3).as_str() {
+            "-1" => format!("epoll_wait({})", arg(0)),
+            timeout => format!("epoll_wait({}, {timeout} ms)", arg(0)),
+        },
+        "poll" => match arg(2).as_str() {
+            "-1" => format!("poll({} entries)", arg(1)),
+            timeout => format!("poll({} entries, {timeout} ms)", arg(1)),
+        },
+        "select" => format!("select({}, {}, {})", arg(0), arg(1), arg(2)),
+        name => {
+            let args: Vec<_> = call.args.iter().map(short).collect();
+            format!("{name}({})", args.join(", "))
+        }
+    };
+    let result = match &call.outcome {
+        Outcome::Returned { value, note, .. } => match ready(call, note.as_deref()) {
+            Some(ready) => format!("{} = {value}   {ready}", head),
+            None => format!("{head} = {value}"),
+        },
+        Outcome::Failed { errno, .. } => format!("{head} = {errno}"),
+        Outcome::Unknown(_) => format!("{head} = ?"),
+        Outcome::Unfinished => head,
+    };
+    match result.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}..", &result[..end]),
+        None => result,
+    }
+}
+
+/// What a wait reported: `5: IN, 3: IN`.
+fn ready(call: &Call, note: Option<&str>) -> Option<String> {
+    let named = |id: &str, events: &str, fields: &[Field]| {
+        let value = |name: &str| {
+            let field = fields.iter().find(|field| field.name == name)?;
+            match &field.value {
+                Value::Struct(parts) => parts.first().map(|part| short(&part.value)),
+                value => Some(short(value)),
+            }
+        };
+        Some(format!("{}: {}", value(id)?, value(events)?))
+    };
+    match (call.name.as_str(), call.args.get(1)) {
+        ("epoll_wait", Some(Value::Array(events))) if !events.is_empty() => {
+            let events = events.iter().filter_map(|event| match event {
+                Value::Struct(fields) => named("data", "events", fields),
+                _ => None,
+            });
+            Some(events.collect::<Vec<_>>().join(", "))
+        }
+        ("poll", _) => note.filter(|note| note.starts_with('[')).map(|note| {
+            note.trim_matches(['[', ']'])
+                .replace("{fd=", "")
+                .replace(", revents=", ": ")
+                .replace('}', "")
+                .replace("POLL", "")
+        }),
+        ("select", _) => note.filter(|note| *note != "Timeout").map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// A value without the prefixes that all its kind share: `EPOLLIN|EPOLLET` is `IN|ET`.
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    if matches!(value, Value::Flags(_)) {
+        return text.replace("EPOLL_CTL_", "").replace("EPOLL", "");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_fit_into_half_a_page() {
+        let text = "accept4(3, NULL, NULL, SOCK_CLOEXEC|SOCK_NONBLOCK) = 5\n\
+            epoll_ctl(4, EPOLL_CTL_ADD, 5, {events=EPOLLIN|EPOLLRDHUP|EPOLLET, data={u32=5, u64=5}}) = 0\n\
+            epoll_wait(4, [{events=EPOLLIN, data={u32=5, u64=5}}], 64, -1) = 1\n\
+            read(5, \"abc\"..., 4096) = 4096\n\
+            read(5, 0x7ffc98a20b0, 4096) = -1 EAGAIN (Resource temporarily unavailable)\n\
+            poll([{fd=3, events=POLLIN}, {fd=4, events=POLLIN}], 2, -1) = 1 ([{fd=4, revents=POLLIN|POLLHUP}])\n\
+            select(5, [3 4], NULL, NULL, NULL) = 1 (in [3])\n\
+            epoll_wait(4, [], 64, 20) = 0\n";
+        let lines = trace::parse(text).expect("a recording");
+        let shown: Vec<_> = lines
+            .iter()
+            .map(|line| match &line.event {
+                trace::Event::Call(call) => brief(call),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "accept4(3) = 5",
+                "epoll_ctl(4, ADD, 5, IN|RDHUP|ET) = 0",
+                "epoll_wait(4) = 1   5: IN",
+                "read(5, 4096) = 4096",
+                "read(5, 4096) = EAGAIN",
+                "poll(2 entries) = 1   4: IN|HUP",
+                "select(5, [3 4], NULL) = 1   in [3]",
+                "epoll_wait(4, 20 ms) = 0",
+            ]
+        );
+    }
+}

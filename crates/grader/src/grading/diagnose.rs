@@ -1,0 +1,374 @@
+//! From the symptom to the cause: what the evidence says, and which name the bug has.
+
+use super::bug::{self, Bug};
+use super::calls::brief;
+use super::{Finding, Scene, Symptom};
+use crate::child::StartFailure;
+use crate::probe::{TcpRow, show_events};
+
+/// A symptom with its scene, and the questions that can be asked of them.
+pub struct Case<'a> {
+    /// What was seen.
+    pub symptom: &'a Symptom,
+    /// What else there was to see.
+    pub scene: &'a Scene,
+}
+
+/// How many of the server's calls a page shows.
+const CALLS_SHOWN: usize = 8;
+
+impl<'a> Case<'a> {
+    pub(super) fn new(symptom: &'a Symptom, scene: &'a Scene) -> Case<'a> {
+        Case { symptom, scene }
+    }
+
+    /// The server's side of the connection that the symptom is about.
+    pub fn connection(&self) -> Option<&'a TcpRow> {
+        let port = match self.symptom {
+            Symptom::Stall { port, .. }
+            | Symptom::ClosedEarly { port, .. }
+            | Symptom::WrongBytes { port, .. } => *port,
+            _ => return None,
+        };
+        self.scene.connection(port)
+    }
+
+    /// A client waits and nothing will come.
+    pub fn is_stall(&self) -> bool {
+        matches!(self.symptom, Symptom::Stall { .. })
+    }
+
+    /// The server burns CPU: seen as a symptom of its own, or beside another one.
+    pub fn is_spin(&self) -> bool {
+        matches!(self.symptom, Symptom::Spin(_))
+            || self
+                .scene
+                .activity
+                .as_ref()
+                .is_some_and(|activity| activity.is_spin())
+    }
+
+    /// The server closed or reset the client's connection.
+    pub fn is_closed_early(&self) -> bool {
+        matches!(self.symptom, Symptom::ClosedEarly { .. })
+    }
+
+    /// The server reset the client's connection.
+    pub fn is_reset(&self) -> bool {
+        matches!(self.symptom, Symptom::ClosedEarly { reset: true, .. })
+    }
+
+    /// Wrong bytes came.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.symptom, Symptom::WrongBytes { .. })
+    }
+
+    /// The server has ended.
+    pub fn has_ended(&self) -> bool {
+        self.scene.ending.is_some()
+    }
+
+    /// Bytes of the client that the server has not read.
+    pub fn unread(&self) -> u64 {
+        self.connection().map_or(0, |row| row.rx_queue)
+    }
+
+    /// The mask of the client's connection in the interest list.
+    pub fn mask(&self) -> Option<u32> {
+        let fd = self.scene.fd_of(self.connection()?)?;
+        Some(self.scene.interest(fd)?.1)
+    }
+
+    /// The mask of the listener in the interest list.
+    pub fn listener_mask(&self) -> Option<u32> {
+        let fd = self.scene.fd_of(self.scene.listener()?)?;
+        Some(self.scene.interest(fd)?.1)
+    }
+
+    /// The client's connection is registered edge-triggered.
+    pub fn is_edge_triggered(&self) -> bool {
+        self.mask().is_some_and(|mask| mask & sys::EPOLLET != 0)
+    }
+
+    /// The main thread sleeps in a call on one descriptor instead of a wait for several; which call.
+    pub fn blocked_in(&self) -> Option<String> {
+        let thread = self.scene.main_thread()?;
+        let call = thread.syscall.as_ref().filter(|_| thread.state != 'R')?;
+        (!call.is_event_wait()).then(|| call.to_string())
+    }
+
+    /// One of the last recorded calls is this one, with this outcome: a number or an error's name.
+    pub fn has_call(&self, name: &str, outcome: &str) -> bool {
+        self.scene.calls.iter().rev().take(200).any(|call| {
+            call.name == name
+                && call
+                    .outcome
+                    .to_string()
+                    .split(' ')
+                    .any(|word| word == outcome)
+        })
+    }
+
+    /// The finding: the check's own suspicion first, then what the evidence says.
+    pub(super) fn finding(&self, suspects: fn(&Case<'_>) -> Option<Bug>) -> Finding {
+        let bug = self
+            .certain()
+            .or_else(|| suspects(self))
+            .unwrap_or_else(|| self.by_evidence());
+        let calls = &self.scene.calls;
+        Finding {
+            bug,
+            story: self.story(&bug),
+            steps: self.scene.steps.clone(),
+            calls: calls[calls.len().saturating_sub(CALLS_SHOWN)..]
+                .iter()
+                .map(brief)
+                .collect(),
+            blocked: self.blocked(),
+            evidence: self.evidence(),
+        }
+    }
+
+    /// Causes that explain themselves, whatever the check was about.
+    fn certain(&self) -> Option<Bug> {
+        if self
+            .scene
+            .output
+            .panic()
+            .is_some_and(|panic| panic.is_todo())
+        {
+            return Some(bug::NOT_WRITTEN);
+        }
+        match self.symptom {
+            Symptom::NotStarted(StartFailure::Ended { .. }) => None,
+            Symptom::NotStarted(_) => Some(bug::NO_LISTENER),
+            _ => None,
+        }
+    }
+
+    /// The decision tables: what the evidence alone says.
+    fn by_evidence(&self) -> Bug {
+        if self.has_ended() {
+            return bug::CRASHED;
+        }
+        if self.scene.output.panic().is_some() {
+            return bug::CRASHED;
+        }
+        match self.symptom {
+            Symptom::NotStarted(_) => bug::NO_LISTENER,
+            Symptom::Ended => bug::CRASHED,
+            Symptom::Spin(_) => self.spin(),
+            Symptom::Stall { .. } if self.is_spin() => self.spin(),
+            Symptom::Stall { .. } => self.stall(),
+            Symptom::ClosedEarly { .. } => bug::CLOSED_EARLY,
+            Symptom::WrongBytes { .. } => bug::WRONG_BYTES,
+            Symptom::Growth { what: "memory", .. } => bug::MEMORY_LEAK,
+            Symptom::Growth {
+                what: "threads", ..
+            } => bug::THREAD_LEAK,
+            Symptom::Growth { .. } => bug::DESCRIPTOR_LEAK,
+            Symptom::Other(_) => bug::HUNG,
+        }
+    }
+
+    /// CPU burns while nothing happens.
+    fn spin(&self) -> Bug {
+        if self.scene.close_wait() > 0 {
+            return bug::END_NOT_CLOSED;
+        }
+        if self.has_call("accept4", "EMFILE") {
+            return bug::ACCEPT_SPIN;
+        }
+        let out_armed = self
+            .scene
+            .epolls
+            .iter()
+            .flat_map(|epoll| &epoll.interests)
+            .any(|interest| interest.has(sys::EPOLLOUT) && !interest.has(sys::EPOLLET));
+        if out_armed {
+            return bug::OUT_ALWAYS_ON;
+        }
+        bug::SPINS
+    }
+
+    /// A client waits, and the server sleeps.
+    fn stall(&self) -> Bug {
+        if self.blocked_in().is_some() && self.scene.threads.len() == 1 {
+            return bug::LEFT_BLOCKING;
+        }
+        let waits_for_accept = self
+            .connection()
+            .is_none_or(|row| self.scene.fd_of(row).is_none());
+        if waits_for_accept && self.scene.not_accepted() > 0 {
+            return match self.listener_mask() {
+                Some(mask) if mask & sys::EPOLLET != 0 => bug::ACCEPT_ONCE,
+                _ => bug::HUNG,
+            };
+        }
+        match self.mask() {
+            Some(mask) if self.unread() > 0 && mask & sys::EPOLLIN == 0 => bug::NEVER_RESUMED,
+            Some(mask) if self.unread() > 0 && mask & sys::EPOLLET != 0 => bug::ET_NOT_DRAINED,
+            _ => bug::HUNG,
+        }
+    }
+
+    /// What was seen, and the rule that was broken.
+    fn story(&self, bug: &Bug) -> String {
+        let mut story = vec![self.seen()];
+        if let Some(panic) = self.scene.output.panic().filter(|panic| !panic.is_todo()) {
+            story.push(format!("It {panic}."));
+        }
+        if !bug.rule.is_empty() {
+            story.push(bug.rule.to_owned());
+        }
+        story.join(" ")
+    }
+
+    fn seen(&self) -> String {
+        if let Some(panic) = self.scene.output.panic().filter(|panic| panic.is_todo()) {
+            let place: Vec<&str> = panic.place.splitn(3, ':').collect();
+            let line = place
+                .get(1)
+                .map_or(String::new(), |line| format!(":{line}"));
+            let task = panic
+                .message
+                .trim_start_matches("not yet implemented")
+                .trim_start_matches(": ");
+            return format!("Not written yet: start at {}{line}. {task}", place[0])
+                .trim_end()
+                .to_owned();
+        }
+        let ending = self
+            .scene
+            .ending
+            .map(|ending| format!(" The server {ending}."));
+        let ended = ending.as_deref().unwrap_or_default();
+        match self.symptom {
+            Symptom::NotStarted(failure) => format!("{failure}."),
+            Symptom::Ended if ended.is_empty() => "A thread of the server panicked.".to_owned(),
+            Symptom::Ended => ended.trim_start().to_owned(),
+            Symptom::Stall { step, got, .. } => {
+                format!("The client wants to {step}. It has {got}, and no more comes.{ended}")
+            }
+            Symptom::ClosedEarly {
+                step, got, reset, ..
+            } => {
+                let how = if *reset { "was reset" } else { "was closed" };
+                format!("The client wanted to {step}. After {got} the connection {how}.{ended}")
+            }
+            Symptom::WrongBytes {
+                at, expected, got, ..
+            } if expected.is_empty() => {
+                format!(
+                    "Nothing more should come, but byte {at} is here: {}.{ended}",
+                    quoted(got)
+                )
+            }
+            Symptom::WrongBytes {
+                at, expected, got, ..
+            } => {
+                let (expected, got) = (quoted(expected), quoted(got));
+                format!(
+                    "The first wrong byte is number {at}, counted from 0: {got} in place of {expected}.{ended}"
+                )
+            }
+            Symptom::Spin(activity) => format!("The server used {activity}."),
+            Symptom::Growth {
+                what: "memory",
+                before,
+                after,
+            } => {
+                format!(
+                    "Memory grew from {} to {} KiB.{ended}",
+                    before / 1024,
+                    after / 1024
+                )
+            }
+            Symptom::Growth {
+                what,
+                before,
+                after,
+            } => {
+                format!("The number of {what} grew from {before} to {after}.{ended}")
+            }
+            Symptom::Other(sentence) => format!("{sentence}.{ended}"),
+        }
+    }
+
+    /// The call that the server sleeps in, as the page shows it.
+    fn blocked(&self) -> Option<String> {
+        let thread = self.scene.main_thread()?;
+        match (&thread.syscall, thread.state) {
+            (_, 'R') if self.is_spin() => Some("... and so on, without a pause".to_owned()),
+            (Some(call), 'S') => Some(format!("{:<20} still here", call.to_string())),
+            _ => None,
+        }
+    }
+
+    fn evidence(&self) -> Vec<(String, String)> {
+        let mut rows = Vec::new();
+        let mut add = |what: String, source: &str| rows.push((what, source.to_owned()));
+        let scene = self.scene;
+        if scene.not_accepted() > 0 {
+            add(
+                format!("{} connections wait to be accepted", scene.not_accepted()),
+                "/proc/net/tcp",
+            );
+        }
+        if let Some(row) = self.connection() {
+            let name = match scene.fd_of(row) {
+                Some(fd) => format!("fd {fd}"),
+                None => "the client's connection".to_owned(),
+            };
+            if row.rx_queue > 0 {
+                add(
+                    format!("{name} has {} unread bytes", row.rx_queue),
+                    "/proc/net/tcp",
+                );
+            }
+            if row.tx_queue > 0 {
+                add(
+                    format!("{name} has {} bytes to be sent", row.tx_queue),
+                    "/proc/net/tcp",
+                );
+            }
+            if let Some((epoll, mask)) = scene.fd_of(row).and_then(|fd| scene.interest(fd)) {
+                add(
+                    format!("{name} is registered for {}", show_events(mask)),
+                    &format!("/proc/PID/fdinfo/{epoll}"),
+                );
+            }
+        }
+        if scene.close_wait() > 0 {
+            add(
+                format!("{} connections in CLOSE_WAIT", scene.close_wait()),
+                "/proc/net/tcp",
+            );
+        }
+        if let Some(activity) = scene
+            .activity
+            .as_ref()
+            .filter(|activity| activity.is_spin())
+        {
+            add(format!("{activity}"), "/proc/PID/schedstat");
+        }
+        if scene.threads.len() > 1 {
+            add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
+        }
+        if let Some(words) = scene.output.last_words().filter(|_| self.has_ended()) {
+            add(
+                words.lines().map(str::trim).collect::<Vec<_>>().join(" "),
+                "standard error",
+            );
+        }
+        rows
+    }
+}
+
+/// Bytes as text, where they are text.
+fn quoted(bytes: &[u8]) -> String {
+    match bytes {
+        [] => "nothing".to_owned(),
+        _ => format!("\"{}\"", bytes.escape_ascii()),
+    }
+}

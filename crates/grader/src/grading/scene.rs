@@ -1,0 +1,141 @@
+//! What could be seen of a server at the moment when something went wrong.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use trace::{Call, Event, Parser};
+
+use crate::child::{Ending, Output, Server};
+use crate::probe::{self, Epoll, State, TcpRow, Thread};
+use crate::wait::{Activity, idle_cpu};
+
+/// How much of a recording is read from its end: more than all the calls that a page shows.
+const TAIL_BYTES: u64 = 64 * 1024;
+
+/// A snapshot of a server, and of the connections to it. What `/proc` does not tell is left empty.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// How the server ended, if it has.
+    pub ending: Option<Ending>,
+    /// What it wrote.
+    pub output: Output,
+    /// Its threads, the main thread first.
+    pub threads: Vec<Thread>,
+    /// Its epoll instances.
+    pub epolls: Vec<Epoll>,
+    /// Its sockets with the listener's port.
+    pub rows: Vec<TcpRow>,
+    /// Its descriptors: number, and inode for a socket.
+    pub sockets: Vec<(i32, u64)>,
+    /// How many descriptors are open.
+    pub descriptors: usize,
+    /// What it did in a moment in which nothing happened.
+    pub activity: Option<Activity>,
+    /// The end of the recording, oldest call first. Empty for a program that does not record.
+    pub calls: Vec<Call>,
+    /// The clients' steps.
+    pub steps: Vec<String>,
+}
+
+impl Scene {
+    /// Looks at a server now.
+    pub fn of(server: &Server, recording: &Path, steps: Vec<String>) -> Scene {
+        let pid = server.pid();
+        let ending = server.ended();
+        let mut scene = Scene {
+            ending,
+            output: server.output(),
+            steps,
+            ..Scene::default()
+        };
+        if scene.ending.is_none() {
+            scene.activity = idle_cpu(server).ok();
+            scene.threads = probe::threads(pid).unwrap_or_default();
+            scene.epolls = probe::epolls(pid).unwrap_or_default();
+            scene.sockets = probe::sockets(pid).unwrap_or_default();
+            scene.descriptors = probe::descriptors(pid)
+                .map(|all| all.len())
+                .unwrap_or_default();
+        }
+        scene.rows = probe::connections(pid, server.port()).unwrap_or_default();
+        scene.calls = last_calls(recording).unwrap_or_default();
+        scene
+    }
+
+    /// The server's socket that is connected to this client port.
+    pub fn connection(&self, client_port: u16) -> Option<&TcpRow> {
+        self.rows
+            .iter()
+            .find(|row| !row.is_listener() && row.remote.port() == client_port)
+    }
+
+    /// The listener's socket.
+    pub fn listener(&self) -> Option<&TcpRow> {
+        self.rows.iter().find(|row| row.is_listener())
+    }
+
+    /// How many connections wait to be accepted.
+    pub fn not_accepted(&self) -> u64 {
+        self.listener().map_or(0, |row| row.rx_queue)
+    }
+
+    /// The server's descriptor of this socket. `None`: it is not open there (any more, or not yet accepted).
+    pub fn fd_of(&self, row: &TcpRow) -> Option<i32> {
+        self.sockets
+            .iter()
+            .find(|(_, inode)| *inode == row.inode && row.inode != 0)
+            .map(|(fd, _)| *fd)
+    }
+
+    /// The mask under which a descriptor is registered, and the epoll instance.
+    pub fn interest(&self, fd: i32) -> Option<(i32, u32)> {
+        self.epolls.iter().find_map(|epoll| {
+            let interest = epoll.interests.iter().find(|interest| interest.fd == fd)?;
+            Some((epoll.fd, interest.events))
+        })
+    }
+
+    /// Connections whose client has closed its direction, and which the server still holds.
+    pub fn close_wait(&self) -> usize {
+        self.rows
+            .iter()
+            .filter(|row| row.state == State::CloseWait && row.inode != 0)
+            .count()
+    }
+
+    /// The main thread.
+    pub fn main_thread(&self) -> Option<&Thread> {
+        self.threads.first()
+    }
+}
+
+/// The last whole calls of a recording, which may still grow.
+fn last_calls(recording: &Path) -> std::io::Result<Vec<Call>> {
+    let mut file = File::open(recording)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut text = Vec::new();
+    file.take(2 * TAIL_BYTES).read_to_end(&mut text)?;
+    // The first line may have lost its beginning, and the last one may not be finished.
+    let begin = match length > TAIL_BYTES {
+        true => text
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(text.len(), |end| end + 1),
+        false => 0,
+    };
+    let end = text
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(begin, |end| end + 1)
+        .max(begin);
+    let mut parser = Parser::new();
+    // A line that is no call ends the list early; the page shows what there is.
+    let _ = parser.push(&text[begin..end]);
+    let calls = parser.lines().iter().filter_map(|line| match &line.event {
+        Event::Call(call) => Some(call.clone()),
+        _ => None,
+    });
+    Ok(calls.collect())
+}
