@@ -231,7 +231,7 @@ fn malformed_chunks() {
         "1\r\na\n",
         "3\r\na\r\n0\r\n\r\n",
         "1\r\na0\r\n",
-        "1\r\na\r0\r\n",
+        "1\r\na\rx0\r\n\r\n",
         // Trailers.
         "0\r\nA: b\n\r\n",
         "0\r\n A: b\r\n\r\n",
