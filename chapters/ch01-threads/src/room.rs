@@ -51,9 +51,8 @@ impl Room {
 
     /// Fails if one more thread could go over the limit. To be asked when every thread has started.
     pub(crate) fn check(&mut self, limit: Option<u64>) -> Result<()> {
-        let (Some(limit), Some(now)) = (limit, self.now()) else {
-            return Ok(());
-        };
+        let Some(limit) = limit else { return Ok(()) };
+        let Some(now) = self.now() else { return Ok(()) };
         // The C library keeps the stacks of threads that have ended (up to 40 MiB of them) for the next
         // ones: they count as used, and yet are free. So as many threads as there have been fit again.
         let stack = if now.threads < self.most_threads {

@@ -32,7 +32,7 @@ pub(crate) const MAX_CONNECTIONS: usize = 10_000;
 
 /// How long to wait for the end of a connection when there is no descriptor or memory for another. What is
 /// missing may come back in other ways too, and nobody tells this process.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What the server is told.
 #[derive(clap::Args)]

@@ -52,7 +52,7 @@ const MEANING: [(&str, &str); 7] = [
     ),
     (
         "context switches",
-        "a thread falls asleep after each byte. One thread finds many bytes when it wakes",
+        "a thread falls asleep after each byte; the one thread when it has served all that came meanwhile",
     ),
 ];
 
