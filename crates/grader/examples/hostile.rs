@@ -84,7 +84,8 @@ fn main() {
             serve(addr, forever);
         }
         "forks-without-end" => {
-            // A chain: each makes the next one and ends.
+            // A chain: each lives for a moment, makes the next one and ends.
+            thread::sleep(Duration::from_millis(50));
             let mut next = Command::new(&args[0]);
             next.args(["forks-without-end", "--listen", addr])
                 .process_group(0);

@@ -179,10 +179,11 @@ impl Server {
         self.port = port;
 
         let grace = LISTEN_GRACE.min(deadline);
-        let owner = wait_until(grace, || {
-            self.owner_of_listener().is_some() || self.ended().is_some()
+        let mut owner = None;
+        let _ = wait_until(grace, || {
+            owner = self.owner_of_listener();
+            owner.is_some() || self.ended().is_some()
         });
-        let owner = owner.ok().and_then(|()| self.owner_of_listener());
         match (self.ended(), owner) {
             (None, Some(owner)) => {
                 self.serving = owner;
