@@ -54,8 +54,9 @@ const EVERYTHING: u32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 const EVENTS_PER_TURN: usize = 256;
 
 /// How long to wait, in milliseconds, before the next attempt to accept when there was no descriptor or no
-/// memory for it. Not long for a client, and ten attempts a second cost nothing.
-const NO_ROOM_PAUSE: i32 = 100;
+/// memory for it. A descriptor of our own comes back with an event, which ends the wait. This is for those
+/// of other processes (`ENFILE`), of which no event tells.
+const NO_ROOM_PAUSE: i32 = 1000;
 
 /// Until something happens, in the timeout of `epoll_wait`.
 const FOR_EVER: i32 = -1;
@@ -91,8 +92,7 @@ impl Server {
     fn run(mut self) -> Result<()> {
         let mut events = vec![EpollEvent::EMPTY; EVENTS_PER_TURN];
         loop {
-            // Arrivals that wait for a descriptor get no second event. A connection that closes wakes the
-            // loop, and its descriptor is free then; but the limit can also be the whole system's.
+            // Arrivals that have to wait for a descriptor are not reported again: look without being told.
             let timeout = if self.arrivals {
                 NO_ROOM_PAUSE
             } else {
