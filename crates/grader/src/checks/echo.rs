@@ -1,6 +1,7 @@
 //! Situations for an echo server (exercises 1 to 4).
 
-use crate::grading::{Client, Run, Trouble};
+use crate::grading::{Bug, Case, Client, Run, Trouble, bug};
+use crate::peer::{Connect, Steps};
 use crate::probe;
 
 /// Every value of a byte, in an order without a short period: a lost or repeated piece does not go unseen.
@@ -149,4 +150,45 @@ pub(super) fn idle_is_idle(run: &mut Run) -> Result<(), Trouble> {
     a.send("\"hello\"", b"hello")?;
     a.expect(b"hello")?;
     run.expect_rest()
+}
+
+/// More clients than descriptors. Those that are connected are served, nothing spins, and when some have left the
+/// next ones in the queue are served.
+pub(super) fn the_descriptor_limit_is_survived(run: &mut Run) -> Result<(), Trouble> {
+    const LIMIT: u64 = 20;
+    const CROWD: usize = 40;
+    run.start_with(|program| program.limit_nofile(LIMIT))?;
+    let mut old = run.client("A")?;
+    old.send("\"hello\"", b"hello")?;
+    old.expect(b"hello")?;
+    run.steps.add(format!(
+        "{CROWD} more clients connect; the descriptor limit is {LIMIT}"
+    ));
+    let quiet = |connect: Connect| connect.steps(Steps::new());
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        crowd.push(run.client_with("", quiet)?);
+    }
+    run.expect_rest()?;
+    old.send("\"still there?\"", b"still there?")?;
+    old.expect(b"still there?")?;
+    run.steps.add(format!("{} of them leave", CROWD - 5));
+    let mut last = crowd.split_off(CROWD - 5);
+    drop(crowd);
+    for client in &mut last {
+        client.note("one of the last, who waited in the queue, speaks");
+        client.send("\"hello\"", b"hello")?;
+        client.expect(b"hello")?;
+    }
+    run.expect_rest()
+}
+
+/// What a symptom means at the descriptor limit.
+pub(super) fn limit_suspects(case: &Case<'_>) -> Option<Bug> {
+    match () {
+        () if case.has_ended() => Some(bug::LIMIT_FATAL),
+        () if case.is_spin() => Some(bug::ACCEPT_SPIN),
+        () if case.scene.not_accepted() > 0 => Some(bug::ACCEPT_DEAF),
+        () => None,
+    }
 }

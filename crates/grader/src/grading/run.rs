@@ -82,7 +82,7 @@ pub struct Run {
 }
 
 /// How long a client waits for something in one piece before it looks at the server.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A server that rests this long, in all looks, with nothing on its way to it, has nothing more to say. Longer
 /// than the kernel's own timers that can hold bytes back: delayed ACK 40 ms, probe of a closed window 200 ms.
@@ -372,6 +372,10 @@ impl Client {
                 Err(stop) => return Err(Some(stop)),
                 Ok(_) => {}
             }
+            // The usual case is that the bytes come soon: only then look at the server.
+            if self.peer.wait_readable(PATIENCE) {
+                continue;
+            }
             if rest.is_long_enough(&self.server) {
                 // What came between the two looks is not lost.
                 return match self.peer.read_available() {
@@ -380,7 +384,6 @@ impl Client {
                     Ok(_) => Err(None),
                 };
             }
-            self.peer.wait_readable(PATIENCE);
         }
     }
 
@@ -447,17 +450,20 @@ impl Client {
                 }
                 Err(stop) => return Err(self.interrupted("read the echo", got, stop)),
             }
+            let patience = if sent < bytes.len() {
+                Duration::from_millis(1)
+            } else {
+                PATIENCE
+            };
             if moved {
                 rest = Rest::new();
-            } else if rest.is_long_enough(&self.server) {
+            } else if !self.peer.wait_readable(patience) && rest.is_long_enough(&self.server) {
                 let step = format!("read {} bytes back", bytes.len());
                 return Err(self.seen(Symptom::Stall {
                     port: self.port(),
                     step,
                     got,
                 }));
-            } else {
-                self.peer.wait_readable(Duration::from_millis(1));
             }
         }
         Ok(())

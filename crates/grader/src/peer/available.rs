@@ -10,8 +10,9 @@ impl Peer {
         self.try_write(bytes)
     }
 
-    /// Waits until there is something to read, or an end or error to collect, but no longer than this.
-    pub fn wait_readable(&self, patience: Duration) {
-        self.ready(sys::POLLIN, Instant::now() + patience);
+    /// Waits until there is something to read, or an end or error to collect, but no longer than this. Returns
+    /// whether there is.
+    pub fn wait_readable(&self, patience: Duration) -> bool {
+        self.ready(sys::POLLIN, Instant::now() + patience)
     }
 }

@@ -1,0 +1,266 @@
+//! Exercise 1: an echo server with a thread for each connection.
+
+use std::time::Instant;
+
+use super::echo;
+use crate::grading::{Check, Exercise, Run, Symptom, Trouble, bug, no_suspects, told};
+use crate::peer::{Connect, Steps, burst};
+use crate::probe;
+use crate::wait::{DEADLINE, wait_until};
+
+pub(super) const EXERCISE: Exercise = Exercise {
+    name: "ex01-threads",
+    checks: &[
+        Check {
+            name: "what is sent comes back",
+            run: echo::echo,
+            suspects: no_suspects,
+        },
+        Check {
+            name: "a silent client keeps nobody waiting",
+            run: echo::silent_clients_are_served_later,
+            suspects: |case| {
+                let is_alone = case.scene.threads.len() == 1;
+                (case.is_stall() && is_alone && case.blocked_in().is_some())
+                    .then_some(bug::ONE_AT_A_TIME)
+            },
+        },
+        Check {
+            name: "a megabyte goes there and back",
+            run: echo::a_megabyte_both_ways,
+            suspects: no_suspects,
+        },
+        Check {
+            name: "a short write loses nothing",
+            run: a_short_write_loses_nothing,
+            suspects: |case| match () {
+                () if case.is_wrong() || case.is_stall() => Some(bug::SHORT_WRITE_LOST),
+                () => None,
+            },
+        },
+        Check {
+            name: "what was sent before a half-close comes back",
+            run: echo::half_close_is_answered,
+            suspects: |case| {
+                case.is_closed_early()
+                    .then_some(bug::HALF_CLOSE_IS_NOT_CLOSE)
+            },
+        },
+        Check {
+            name: "a client that breaks off leaves others alone",
+            run: echo::a_reset_leaves_others_alone,
+            suspects: |case| case.has_ended().then_some(bug::ONE_PEER_ENDS_ALL),
+        },
+        Check {
+            name: "a connection that has ended leaves nothing behind",
+            run: nothing_is_left_behind,
+            suspects: no_suspects,
+        },
+        Check {
+            name: "a burst of 300 clients finds room in the queue",
+            run: a_burst_finds_room,
+            suspects: |case| {
+                matches!(case.symptom, Symptom::Other(_)).then_some(bug::BACKLOG_TOO_SMALL)
+            },
+        },
+        Check {
+            name: "it can be started again on the same port",
+            run: it_can_be_started_again,
+            suspects: |case| {
+                matches!(case.symptom, Symptom::NotStarted(_)).then_some(bug::NO_REUSEADDR)
+            },
+        },
+        Check {
+            name: "a signal does not end a connection",
+            run: a_signal_is_no_end,
+            suspects: |case| case.is_closed_early().then_some(bug::EINTR_FATAL),
+        },
+        Check {
+            name: "at the descriptor limit the old clients are served, and later the new ones",
+            run: echo::the_descriptor_limit_is_survived,
+            suspects: echo::limit_suspects,
+        },
+        Check {
+            name: "a thread that cannot be started costs one connection",
+            run: a_missing_thread_costs_one_connection,
+            suspects: |case| {
+                (case.has_ended() || case.scene.output.panic().is_some())
+                    .then_some(bug::SPAWN_FAILURE_FATAL)
+            },
+        },
+    ],
+};
+
+/// Every second write takes only 1,000 bytes, as one does that a signal interrupts.
+fn a_short_write_loses_nothing(run: &mut Run) -> Result<(), Trouble> {
+    run.start_with(|program| program.env("READINESS_INJECT", "write:retval=1000:when=1+2"))?;
+    run.needs_recorder()?;
+    run.steps.add("every second write takes only 1000 bytes");
+    run.client("")?.echo(&echo::pattern(100_000))
+}
+
+/// A read and a write fail with EINTR, as they do when a handled signal comes.
+fn a_signal_is_no_end(run: &mut Run) -> Result<(), Trouble> {
+    let faults = "read:error=EINTR:when=2; write:error=EINTR:when=2";
+    run.start_with(|program| program.env("READINESS_INJECT", faults))?;
+    run.needs_recorder()?;
+    run.steps.add("one read and one write fail with EINTR");
+    let mut client = run.client("")?;
+    for _ in 0..4 {
+        client.send("\"hello\"", b"hello")?;
+        client.expect(b"hello")?;
+    }
+    Ok(())
+}
+
+/// Fifty clients come and go. Threads and descriptors are as many as before.
+fn nothing_is_left_behind(run: &mut Run) -> Result<(), Trouble> {
+    const CLIENTS: usize = 50;
+    let server = run.start()?;
+    // The first client may have made the program set something up for good.
+    run.client("A")?.echo(b"hello")?;
+    let _ = crate::wait::wait_until_asleep(&server);
+    let open = |pid| told(probe::descriptors(pid)).map(|all| all.len() as u64);
+    let threads = |pid| told(probe::thread_count(pid)).map(|count| count as u64);
+    run.steps.add("A leaves");
+    let pid = server.pid();
+    let _ = wait_until(DEADLINE / 5, || threads(pid).is_ok_and(|count| count == 1));
+    let (descriptors_before, threads_before) = (open(pid)?, threads(pid)?);
+
+    run.steps
+        .add(format!("{CLIENTS} clients connect, speak, and leave"));
+    let quiet = |connect: Connect| connect.steps(Steps::new());
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = run.client_with("", quiet)?;
+        client.echo(b"hello")?;
+        clients.push(client);
+    }
+    drop(clients);
+    let patience = DEADLINE / 2;
+    if wait_until(patience, || {
+        open(pid).is_ok_and(|now| now <= descriptors_before)
+    })
+    .is_err()
+    {
+        let (before, after) = (descriptors_before, open(pid)?);
+        return Err(run.trouble(Symptom::Growth {
+            what: "descriptors",
+            before,
+            after,
+        }));
+    }
+    // A pool that keeps some threads for later is no leak; one for each client that ever came is.
+    let few = threads_before + CLIENTS as u64 / 2;
+    if wait_until(patience, || threads(pid).is_ok_and(|now| now <= few)).is_err() {
+        let (before, after) = (threads_before, threads(pid)?);
+        return Err(run.trouble(Symptom::Growth {
+            what: "threads",
+            before,
+            after,
+        }));
+    }
+    Ok(())
+}
+
+/// The server stands still, so nobody accepts: the kernel alone completes the handshakes, as far as the queue
+/// goes.
+fn a_burst_finds_room(run: &mut Run) -> Result<(), Trouble> {
+    const CLIENTS: usize = 300;
+    let server = run.start()?;
+    run.steps.add("hold the server still (SIGSTOP)");
+    server.pause();
+    let peers = match burst(server.addr(), CLIENTS, &run.steps) {
+        Ok(peers) => peers,
+        Err(interrupted) => {
+            return Err(Trouble::Skip(format!(
+                "the grader cannot connect: {interrupted}"
+            )));
+        }
+    };
+    let end = Instant::now() + DEADLINE / 5;
+    let mut late = 0;
+    for mut peer in peers {
+        peer.set_deadline(end.saturating_duration_since(Instant::now()));
+        late += usize::from(peer.wait_until_connected().is_err());
+    }
+    run.steps.add("let the server go on (SIGCONT)");
+    server.resume();
+    match late {
+        0 => Ok(()),
+        _ => Err(run.other(format!(
+            "{late} of {CLIENTS} clients found the listener's queue full and must try again, after a second"
+        ))),
+    }
+}
+
+/// The server is ended while a client is connected: so its side closes first, and waits in TIME_WAIT.
+fn it_can_be_started_again(run: &mut Run) -> Result<(), Trouble> {
+    let server = run.start()?;
+    let port = server.port();
+    let mut client = run.client("")?;
+    client.echo(b"hello")?;
+    run.steps
+        .add("the server is ended while the client is connected");
+    server.signal(sys::SIGKILL);
+    let _ = wait_until(DEADLINE, || server.ended().is_some());
+    let _ = client.peer().read_to_end();
+    client.peer().close();
+    run.steps.add(format!("start it again on port {port}"));
+    run.start_with(|program| program.port(port))?;
+    run.client("")?.echo(b"hello")
+}
+
+/// Clients come until there is no address space for another stack. That one is closed, the others are served, and
+/// when some have left a new one is.
+fn a_missing_thread_costs_one_connection(run: &mut Run) -> Result<(), Trouble> {
+    // The C library sets up heaps for the first threads (8 for each core, at most), so these are no measure.
+    const WARM_UP: usize = 24;
+    const MEASURED: usize = 8;
+    let server = run.start()?;
+    let pid = server.pid();
+    let quiet = |connect: Connect| connect.steps(Steps::new());
+    run.steps
+        .add(format!("{} clients connect and speak", WARM_UP + MEASURED));
+    let mut clients = Vec::new();
+    let mut before = 0;
+    for number in 0..WARM_UP + MEASURED {
+        if number == WARM_UP {
+            before = told(probe::memory(pid))?.size;
+        }
+        let mut client = run.client_with("", quiet)?;
+        client.echo(b"hello")?;
+        clients.push(client);
+    }
+    let now = told(probe::memory(pid))?.size;
+    let each = now.saturating_sub(before) / MEASURED as u64;
+    if each == 0 {
+        return Err(Trouble::Skip(
+            "it does not start a thread for each connection".to_owned(),
+        ));
+    }
+    // Room for half a stack: the next one cannot be had.
+    let limit = now + each / 2;
+    let new = sys::Rlimit {
+        rlim_cur: limit,
+        rlim_max: limit,
+    };
+    if let Err(errno) = sys::prlimit(pid, sys::Resource::AddressSpace, Some(new)) {
+        return Err(Trouble::Skip(format!(
+            "the address space cannot be limited: {errno}"
+        )));
+    }
+    run.steps
+        .add("its address space is limited (RLIMIT_AS): there is no room for another stack");
+    let mut unlucky = run.client("one more")?;
+    unlucky.expect_end()?;
+    run.steps.add("the others speak again");
+    for client in clients.iter_mut().step_by(5) {
+        client.send("\"hello\"", b"hello")?;
+        client.expect(b"hello")?;
+    }
+    clients.truncate(WARM_UP);
+    let settled = || told(probe::thread_count(pid)).is_ok_and(|count| count <= WARM_UP + 1);
+    let _ = wait_until(DEADLINE, settled);
+    run.client("a new one")?.echo(b"hello")
+}
