@@ -22,6 +22,7 @@
 
 pub mod checks;
 pub mod child;
+pub mod gallery;
 pub mod grading;
 pub mod peer;
 pub mod probe;
