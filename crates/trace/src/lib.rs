@@ -4,11 +4,16 @@
 //! shows. This crate holds the one definition of it, the one printer, and the one parser.
 #![forbid(unsafe_code)]
 
+mod divergence;
+mod expected;
+mod matching;
 mod model;
 mod parse;
 mod print;
 mod roles;
 
+pub use divergence::{Divergence, Numbered, Wanted};
+pub use expected::Expected;
 pub use model::{Call, Event, Field, Line, Outcome, Value};
 pub use parse::{ParseError, Parser, parse};
 pub use roles::Roles;

@@ -19,7 +19,7 @@
 
 mod error;
 mod line;
-mod scan;
+pub(crate) mod scan;
 mod value;
 
 use std::str::FromStr;
@@ -29,6 +29,7 @@ use crate::model::{Event, Line, Outcome, Value};
 pub use error::ParseError;
 use line::Kind;
 use scan::Broken;
+pub(crate) use value::{is_word, value};
 
 /// Reads a whole recording.
 ///
@@ -57,10 +58,10 @@ pub(crate) fn note(text: &str) -> Vec<(String, Value)> {
     parts
         .into_iter()
         .map(|part| match part.split_once(' ') {
-            Some((word, rest)) if value::is_word(word) && rest.starts_with(['[', '{']) => {
-                (word.to_owned(), value::value(rest))
+            Some((word, rest)) if is_word(word) && rest.starts_with(['[', '{']) => {
+                (word.to_owned(), value(rest))
             }
-            _ => (String::new(), value::value(part)),
+            _ => (String::new(), value(part)),
         })
         .collect()
 }
@@ -376,11 +377,6 @@ impl Parser {
     }
 
     fn error(&self, line: &str, broken: Broken) -> ParseError {
-        let place = self.place(line, broken.offset);
-        ParseError {
-            line: place.line,
-            column: place.column,
-            message: broken.message,
-        }
+        ParseError::new(self.count, line, broken)
     }
 }

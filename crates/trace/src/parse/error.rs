@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
+use super::scan::Broken;
+
 /// Why a recording could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
@@ -12,6 +14,17 @@ pub struct ParseError {
     pub column: usize,
     /// What is wrong there, in a sentence.
     pub message: String,
+}
+
+impl ParseError {
+    /// A mistake at a byte of line `number`, whose text is `line`.
+    pub(crate) fn new(number: usize, line: &str, broken: Broken) -> ParseError {
+        ParseError {
+            line: number,
+            column: line[..broken.offset].chars().count() + 1,
+            message: broken.message,
+        }
+    }
 }
 
 impl Display for ParseError {
