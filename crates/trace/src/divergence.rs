@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
-use crate::model::Line;
+use crate::model::{Event, Line};
 
 /// The first point at which a trace cannot be the expected one.
 ///
 /// Printed, it is at most 80 columns wide:
 ///
 /// ```text
-/// The trace is not as expected at call 7 (looking only at conn1).
+/// The trace is not as expected at line 7 (looking only at conn1).
 ///
 ///   before
 ///        4  accept4(listener, NULL, NULL, SOCK_NONBLOCK) = conn1
@@ -19,14 +19,15 @@ use crate::model::Line;
 ///   >    7  epoll_wait(epoll, [], 16, -1)           = 1
 ///   expected
 ///       12  read|recv(conn1, ...) = >0
-///           does not fit: this is another call, epoll_wait
+///   or  13  read|recv(conn1, ...) = -1 EAGAIN
+///           none of these fits: this is another call, epoll_wait
 /// ```
 ///
 /// The numbers before and at the divergence count the lines of the trace; those of what was expected
 /// are lines of the expected trace's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence {
-    /// The roles that the expected trace looks at here; `None`: at all calls.
+    /// The roles and calls that the expected trace looks at here; `None`: at all calls.
     pub view: Option<String>,
     /// The last lines that were as expected, the oldest first. Empty at the very beginning.
     pub before: Vec<Numbered>,
@@ -37,6 +38,13 @@ pub struct Divergence {
     /// True if there were too many ways to match, so that the trace may be right after all. Then
     /// the expected trace uses its names (`$n`) in a way that leaves too much open.
     pub gave_up: bool,
+}
+
+impl Divergence {
+    /// Where in the trace it is; its end comes last.
+    pub(crate) fn position(&self) -> usize {
+        self.found.as_ref().map_or(usize::MAX, |found| found.number)
+    }
 }
 
 /// A line of a trace and its number, from 1.
@@ -79,7 +87,7 @@ const INDENT: usize = 11;
 impl Display for Divergence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let place = match &self.found {
-            Some(found) => format!("is not as expected at call {}", found.number),
+            Some(found) => format!("is not as expected at line {}", found.number),
             None => "ended too early".to_owned(),
         };
         let view = match &self.view {
@@ -104,16 +112,7 @@ impl Display for Divergence {
             }
             None => writeln!(f, "  >        nothing: the trace ended here")?,
         }
-        writeln!(f, "  expected")?;
-        for (index, Wanted { number, text, why }) in self.expected.iter().enumerate() {
-            let or = if index > 0 { "or" } else { "" };
-            let number = number.map(|number| number.to_string()).unwrap_or_default();
-            write_wrapped(f, &format!("  {or:<2}{number:>5}  "), text, INDENT)?;
-            if let Some(why) = why {
-                let prefix = " ".repeat(INDENT);
-                write_wrapped(f, &prefix, &format!("does not fit: {why}"), INDENT)?;
-            }
-        }
+        self.write_expected(f)?;
         if self.gave_up {
             writeln!(f)?;
             let words = "There were too many ways to match, and not all were followed, so the trace \
@@ -124,14 +123,44 @@ impl Display for Divergence {
     }
 }
 
+impl Divergence {
+    /// Writes what could have come, and why what came is none of that: once, if the reason is one.
+    fn write_expected(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let common = match &self.expected[..] {
+            [first, others @ ..] if !others.is_empty() => first
+                .why
+                .as_ref()
+                .filter(|_| others.iter().all(|other| other.why == first.why)),
+            _ => None,
+        };
+        let because = |f: &mut Formatter<'_>, words: &str, why: &str| {
+            write_wrapped(f, &" ".repeat(INDENT), &format!("{words}: {why}"), INDENT)
+        };
+        writeln!(f, "  expected")?;
+        for (index, Wanted { number, text, why }) in self.expected.iter().enumerate() {
+            let or = if index > 0 { "or" } else { "" };
+            let number = number.map(|number| number.to_string()).unwrap_or_default();
+            write_wrapped(f, &format!("  {or:<2}{number:>5}  "), text, INDENT)?;
+            if let (Some(why), None) = (why, common) {
+                because(f, "does not fit", why)?;
+            }
+        }
+        match common {
+            Some(why) => because(f, "none of these fits", why),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Error for Divergence {}
 
-/// The line without its time, which is never what differs.
+/// The line without its times, which are never what differs.
 fn shown(line: &Line) -> String {
-    let line = Line {
-        time: None,
-        ..line.clone()
-    };
+    let mut line = line.clone();
+    line.time = None;
+    if let Event::Call(call) = &mut line.event {
+        call.elapsed = None;
+    }
     line.to_string()
 }
 
@@ -150,10 +179,12 @@ fn write_wrapped(f: &mut Formatter<'_>, prefix: &str, text: &str, indent: usize)
         } else {
             over
         };
-        let end = match rest[..window].trim_start().rfind(' ') {
-            Some(_) => rest[..window].rfind(' ').unwrap_or(over),
-            None => over,
-        };
+        let space = rest[..window].rfind(' ').filter(|&space| space > 0);
+        let mut end = space.unwrap_or(over);
+        // A result stays with its `=`.
+        if let Some(before) = rest[..end].trim_end().strip_suffix(" =") {
+            end = before.len().max(1);
+        }
         writeln!(f, "{prefix}{}", rest[..end].trim_end())?;
         rest = rest[end..].trim_start();
         prefix = " ".repeat(if indent == 0 { 0 } else { indent + 2 });

@@ -13,7 +13,7 @@ use crate::model::{Event, Line, Outcome, Value};
 use crate::parse::ParseError;
 use crate::parse::scan::{self, Broken};
 use crate::roles::Roles;
-use pattern::{LinePattern, Names};
+use pattern::{LinePattern, Names, ResultKind};
 use program::{Block, Item, Repeat};
 
 pub(crate) use fit::{Bindings, line as fit};
@@ -51,7 +51,7 @@ pub struct Expected {
 /// A sequence of patterns, and the calls that it looks at.
 #[derive(Clone, Debug)]
 struct View {
-    /// The roles; empty: all calls.
+    /// Roles and names of calls; empty: all calls.
     only: Vec<String>,
     ignore: Vec<String>,
     program: Program,
@@ -74,7 +74,7 @@ impl Expected {
             .views
             .iter()
             .filter_map(|view| view.check(&named).err())
-            .min_by_key(|divergence| divergence.found.as_ref().map_or(usize::MAX, |n| n.number));
+            .min_by_key(|divergence| divergence.position());
         divergence.map_or(Ok(()), Err)
     }
 }
@@ -95,8 +95,13 @@ impl View {
         let mut patterns = self.program.lines.iter().map(|line| &line.pattern);
         match &line.event {
             Event::Call(call) => {
-                !self.ignore.contains(&call.name)
-                    && (self.only.is_empty() || self.only.iter().any(|role| touches(line, role)))
+                (call.outcome != Outcome::Unfinished || patterns.any(is_unfinished))
+                    && !self.ignore.contains(&call.name)
+                    && (self.only.is_empty()
+                        || self
+                            .only
+                            .iter()
+                            .any(|word| call.name == *word || touches(line, word)))
             }
             Event::Signal { name, .. } => patterns
                 .any(|pattern| matches!(pattern, LinePattern::Signal(other) if other == name)),
@@ -104,6 +109,12 @@ impl View {
             Event::Remark(_) => false,
         }
     }
+}
+
+/// True for a pattern with `<unfinished ...>`.
+fn is_unfinished(pattern: &LinePattern) -> bool {
+    matches!(pattern, LinePattern::Call(call)
+        if call.results.iter().any(|result| matches!(result.kind, ResultKind::Unfinished)))
 }
 
 /// True if a call has to do with a role (`conn1`), or with any role that begins so (`conn*`).
@@ -238,6 +249,9 @@ impl Reader {
         };
         let offset = text.len() - rest.len();
         match rest {
+            "{" if self.blocks.len() > pattern::MAX_DEPTH => {
+                return Err(broken("too many blocks are open here"));
+            }
             "{" => self.blocks.push(Open {
                 repeat,
                 ..Open::default()

@@ -4,6 +4,7 @@
 //! shows. This crate holds the one definition of it, the one printer, and the one parser.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod divergence;
 mod expected;
 mod matching;
@@ -12,6 +13,7 @@ mod parse;
 mod print;
 mod roles;
 
+pub use compare::Comparison;
 pub use divergence::{Divergence, Numbered, Wanted};
 pub use expected::Expected;
 pub use model::{Call, Event, Field, Line, Outcome, Value};

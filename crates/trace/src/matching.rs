@@ -10,9 +10,9 @@ use crate::divergence::{Divergence, Numbered, Wanted};
 use crate::expected::{Bindings, Program, Step, fit};
 use crate::model::Line;
 
-/// At most this many ways are followed at once. Only names can make so many: an expected trace of
-/// the workshop has below 10.
-const MAX_WAYS: usize = 1000;
+/// At most this many ways are followed at once for each step of the program. Only names can make
+/// more than one, and few do: those of the workshop's expected traces make at most three.
+const MAX_WAYS_PER_STEP: usize = 64;
 
 /// How many lines before a divergence are shown.
 const CONTEXT: usize = 4;
@@ -67,7 +67,7 @@ impl Ways {
     fn add(&mut self, program: &Program, way: Way) {
         let mut open = vec![way];
         while let Some(way) = open.pop() {
-            if self.known.len() >= MAX_WAYS {
+            if self.known.len() >= MAX_WAYS_PER_STEP * program.steps.len() {
                 self.gave_up = true;
                 return;
             }
@@ -124,6 +124,8 @@ fn divergence(
             Step::End | Step::Fork(_) | Step::Forget(_) => Wanted::words("the end of the trace"),
         });
     }
+    // In the order of the text; what is no line comes last.
+    expected.sort_by_key(|wanted| wanted.number.unwrap_or(usize::MAX));
     Box::new(Divergence {
         view: None,
         before: lines[at.saturating_sub(CONTEXT)..at]

@@ -158,6 +158,17 @@ impl Value {
         )
     }
 
+    /// The descriptor that a number, with or without its path, stands for. `None` for anything else.
+    pub fn descriptor(&self) -> Option<i32> {
+        match self {
+            Value::Int(number) => i32::try_from(*number).ok(),
+            Value::Descriptor { fd, .. } => Some(*fd),
+            // `strace -y` of a file that has no name any more: `8</tmp/gone>(deleted)`.
+            Value::Raw(text) => text.split_once('<')?.0.parse().ok(),
+            _ => None,
+        }
+    }
+
     /// A function-like word with one argument: `htons(80)`.
     pub fn function(name: &str, arg: Value) -> Value {
         Value::Function {

@@ -37,7 +37,8 @@ mod registry;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{Call, Event, Field, Line, Outcome, Value};
-use calls::{Purpose, changes_something, descriptor_arguments, is_readiness, number, purposes};
+pub(crate) use calls::descriptor_arguments;
+use calls::{Purpose, changes_something, is_readiness, purposes};
 use registry::Registry;
 
 /// Follows a trace and names its descriptors.
@@ -155,7 +156,7 @@ impl Roles {
             let Some(arg) = call.args.get_mut(index) else {
                 continue;
             };
-            let Some(fd) = number(arg) else { continue };
+            let Some(fd) = arg.descriptor() else { continue };
             // The recorder may write another thread's `accept4` before this thread's `close`,
             // although the kernel closed first. Then this `close` means the old owner.
             let late = self.closing.get(&fd).filter(|old| old.thread == thread);
@@ -213,7 +214,7 @@ impl Roles {
     }
 
     fn name_value(&self, value: &mut Value) {
-        if let Some(owner) = number(value).and_then(|fd| self.open.get(&fd)) {
+        if let Some(owner) = value.descriptor().and_then(|fd| self.open.get(&fd)) {
             *value = Value::name(&owner.role);
         }
     }
@@ -249,7 +250,7 @@ impl Roles {
         let name = call.name.as_str();
         match name {
             "close" => {
-                let Some(fd) = call.args.first().and_then(number) else {
+                let Some(fd) = call.args.first().and_then(Value::descriptor) else {
                     return;
                 };
                 let is_late = self
@@ -272,7 +273,7 @@ impl Roles {
                 let Outcome::Returned { value, .. } = &mut named.outcome else {
                     return;
                 };
-                let Some(fd) = number(value).filter(|&fd| fd >= 0) else {
+                let Some(fd) = value.descriptor().filter(|&fd| fd >= 0) else {
                     return;
                 };
                 let Some(role) = self.role_of_result(call, purpose) else {
@@ -314,9 +315,9 @@ impl Roles {
     }
 
     fn duplicate(&mut self, call: &Call) -> Option<String> {
-        let fd = call.args.first().and_then(number)?;
+        let fd = call.args.first().and_then(Value::descriptor)?;
         // dup2(2) with twice the same number does nothing.
-        if call.name == "dup2" && call.args.get(1).and_then(number) == Some(fd) {
+        if call.name == "dup2" && call.args.get(1).and_then(Value::descriptor) == Some(fd) {
             return self.of(fd).map(str::to_owned);
         }
         let original = self.of(fd)?.to_owned();
@@ -367,7 +368,7 @@ impl Roles {
         };
         let kind = self.single(kind);
         for (value, end) in made.iter_mut().zip(ends) {
-            if let Some(fd) = number(value) {
+            if let Some(fd) = value.descriptor() {
                 let role = format!("{kind}{end}");
                 *value = Value::name(&role);
                 self.open(fd, role, thread);

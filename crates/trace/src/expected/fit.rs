@@ -131,8 +131,9 @@ fn notes(
 fn fits(pattern: &Pattern, value: &Value, names: &mut Bindings) -> Result<(), Why> {
     let is_not = || format!("is {value}, not {}", pattern.text);
     let ok = |fits: bool| if fits { Ok(()) } else { Err(is_not()) };
-    if let (Value::Commented(inner, _), false) =
-        (value, matches!(pattern.kind, Kind::Exactly(_) | Kind::Any))
+    // What strace remarks about a value matters only where the pattern has a remark too.
+    if let Value::Commented(inner, _) = value
+        && !matches!(pattern.kind, Kind::Exactly(Value::Commented(..)))
     {
         return fits(pattern, inner, names);
     }

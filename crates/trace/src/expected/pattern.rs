@@ -4,6 +4,9 @@ use crate::model::Value;
 use crate::parse::scan::{self, Broken};
 use crate::parse::{is_word, value};
 
+/// Patterns may be nested this deeply, so that no text can exhaust the stack.
+pub(crate) const MAX_DEPTH: usize = 16;
+
 /// A pattern for one line.
 #[derive(Clone, Debug)]
 pub(crate) enum LinePattern {
@@ -110,6 +113,8 @@ pub(crate) struct Names {
     pub(crate) all: Vec<String>,
     /// Those that the pattern being read uses.
     pub(crate) used: Vec<usize>,
+    /// How deep inside of other patterns the one being read stands.
+    depth: usize,
 }
 
 impl Names {
@@ -172,6 +177,12 @@ fn call(text: &str, names: &mut Names) -> Result<CallPattern, Broken> {
             injected: false,
         }]
     } else if let Some(results) = tail.strip_prefix('=') {
+        if results.trim().is_empty() {
+            return Err(Broken {
+                offset: text.len(),
+                message: "a result must follow the `=`; without one, leave the `=` out".to_owned(),
+            });
+        }
         let mut patterns = Vec::new();
         for alternative in scan::split(results, " or ").map_err(|b| b.moved(offset + 1))? {
             let at = offset + 1 + position(results, alternative);
@@ -243,9 +254,18 @@ fn notes(text: &str, names: &mut Names) -> Result<Vec<(String, Pattern)>, Broken
 /// Reads the pattern of one value.
 fn pattern(text: &str, names: &mut Names) -> Result<Pattern, Broken> {
     let text = text.trim();
+    if names.depth == MAX_DEPTH {
+        return Err(Broken {
+            offset: 0,
+            message: format!("patterns are nested more deeply than {MAX_DEPTH} here"),
+        });
+    }
+    names.depth += 1;
+    let kind = kind(text, names);
+    names.depth -= 1;
     Ok(Pattern {
         text: text.to_owned(),
-        kind: kind(text, names)?,
+        kind: kind?,
     })
 }
 

@@ -20,11 +20,11 @@ pub(super) fn purposes(lines: &[Line]) -> Vec<Option<Purpose>> {
         let Event::Call(call) = &line.event else {
             continue;
         };
-        let Some(fd) = call.args.first().and_then(number) else {
+        let Some(fd) = call.args.first().and_then(Value::descriptor) else {
             if call.name == "socket"
                 && let Outcome::Returned { value, .. } = &call.outcome
             {
-                *purpose = number(value).and_then(|fd| next.remove(&fd));
+                *purpose = value.descriptor().and_then(|fd| next.remove(&fd));
             }
             continue;
         };
@@ -42,15 +42,6 @@ pub(super) fn purposes(lines: &[Line]) -> Vec<Option<Purpose>> {
         }
     }
     purposes
-}
-
-/// The number of a descriptor, with or without its path.
-pub(super) fn number(value: &Value) -> Option<i32> {
-    match value {
-        Value::Int(number) => i32::try_from(*number).ok(),
-        Value::Descriptor { fd, .. } => Some(*fd),
-        _ => None,
-    }
 }
 
 pub(super) fn is_readiness(name: &str) -> bool {
@@ -75,7 +66,7 @@ pub(super) fn changes_something(call: &Call) -> bool {
 }
 
 /// Which arguments of a call are descriptors, counted from 0.
-pub(super) fn descriptor_arguments(name: &str) -> &'static [usize] {
+pub(crate) fn descriptor_arguments(name: &str) -> &'static [usize] {
     match name {
         "epoll_ctl" => &[0, 2],
         "dup2" | "dup3" | "sendfile" | "sendfile64" => &[0, 1],

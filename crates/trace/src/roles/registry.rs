@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Owner;
-use super::calls::number;
 use crate::model::{Call, Field, Outcome, Value};
 
 /// The data of every registration, and whose it is.
@@ -26,7 +25,7 @@ impl Registry {
     pub(super) fn name(&mut self, call: &Call, named: &mut Call, open: &BTreeMap<i32, Owner>) {
         match call.name.as_str() {
             "epoll_ctl" => {
-                if let Some(fd) = call.args.get(2).and_then(number) {
+                if let Some(fd) = call.args.get(2).and_then(Value::descriptor) {
                     self.register(fd, named);
                 }
             }
