@@ -43,12 +43,8 @@ fn write_call(f: &mut Formatter<'_>, mut head: String, call: &Call) -> fmt::Resu
         return write!(f, "{head} <unfinished ...>");
     }
     head.push(')');
-    write!(
-        f,
-        "{head:<width$}= {}",
-        call.outcome,
-        width = RESULT_COLUMN.max(head.len() + 1)
-    )?;
+    let gap = RESULT_COLUMN.saturating_sub(head.len()).max(1);
+    write!(f, "{head}{:gap$}= {}", "", call.outcome)?;
     match call.elapsed {
         Some(elapsed) => write!(f, " <{}.{:06}>", elapsed.as_secs(), elapsed.subsec_micros()),
         None => Ok(()),

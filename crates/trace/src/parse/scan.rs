@@ -68,7 +68,8 @@ pub(crate) fn skip(text: &str, start: usize) -> Result<usize, Broken> {
 /// The offset of the first `pattern` that stands outside of all brackets, strings and comments.
 /// `None` also if the text cannot be cut.
 pub(crate) fn find(text: &str, pattern: &str) -> Option<usize> {
-    let mut at = 0;
+    // Most texts do not hold it at all, which is found out faster.
+    let mut at = text.find(pattern).map(|_| 0)?;
     while at < text.len() {
         if text[at..].starts_with(pattern) {
             return Some(at);
@@ -117,18 +118,18 @@ fn follows_descriptor(bytes: &[u8], at: usize) -> bool {
     bytes[..at].last().is_some_and(u8::is_ascii_digit) || bytes[..at].ends_with(b"AT_FDCWD")
 }
 
-/// A path is at most this long, in bytes: `PATH_MAX` of Linux. Looking no further keeps the time
-/// that a line of many `<` takes within bounds.
-const MAX_PATH: usize = 4096;
-
-/// The end of the path that starts at `start`. Inside, `->` is an arrow between two addresses, `<`
-/// and `>` nest (`1</dev/pts/0<char 136:0>>`), and a backslash escapes.
+/// The end of the path that starts at `start`. Inside, `->` is an arrow between two addresses, a
+/// backslash escapes, and one more pair of angle brackets may stand: `1</dev/pts/0<char 136:0>>`.
+///
+/// Not more than one, so that a line of nothing but `3<3<3<` takes no more time than another: the
+/// search from each `<` ends at the next but one.
 fn path_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = start;
-    while at < bytes.len().min(start + MAX_PATH) {
+    while at < bytes.len() {
         match bytes[at] {
             b'\\' => at += 1,
+            b'<' if depth == 2 => return None,
             b'<' => depth += 1,
             b'>' if bytes[at - 1] != b'-' => {
                 depth -= 1;

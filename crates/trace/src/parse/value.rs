@@ -3,9 +3,9 @@
 use super::scan;
 use crate::model::{Field, Value};
 
-/// Structs and arrays nested more deeply than this are kept word for word. The deepest that
-/// `strace` prints are about ten levels deep (netlink messages).
-const MAX_DEPTH: usize = 64;
+/// Structs and arrays nested more deeply than this are kept word for word. Each level is looked at
+/// several times, so this also bounds the time. The calls of the workshop need five levels.
+const MAX_DEPTH: usize = 16;
 
 /// The value that `text` stands for. What this crate does not know is kept word for word, so that
 /// it is always printed again as it was.
