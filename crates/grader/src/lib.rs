@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checks;
+pub mod chapter;
 pub mod child;
 pub mod gallery;
 pub mod grading;

@@ -71,7 +71,7 @@ fn a_limit_that_cannot_be_set() {
 fn one_that_exits_with_success_at_once() {
     assert_eq!(
         failure("exits-0").to_string(),
-        "the program exited with status 0 before it listened"
+        "the program exited with status 0 before it served anybody"
     );
 }
 
@@ -79,7 +79,7 @@ fn one_that_exits_with_success_at_once() {
 fn one_that_says_why_it_cannot() {
     assert_eq!(
         failure("exits-3").to_string(),
-        "the program exited with status 3 before it listened\n\
+        "the program exited with status 3 before it served anybody\n\
          its last words on standard error:\n  bind 127.0.0.1:80: Permission denied (EACCES)"
     );
 }

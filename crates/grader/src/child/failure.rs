@@ -108,7 +108,7 @@ impl fmt::Display for StartFailure {
                 write!(f, "cannot execute {}: {why}", program.display())?;
             }
             StartFailure::Ended { ending, .. } => {
-                write!(f, "the program {ending} before it listened")?;
+                write!(f, "the program {ending} before it served anybody")?;
             }
             StartFailure::Silent { waited, .. } => write!(
                 f,

@@ -2,9 +2,9 @@
 
 mod ending;
 mod failure;
-mod output;
+pub(crate) mod output;
 mod server;
-mod sweep;
+pub(crate) mod sweep;
 
 pub use ending::{Ending, Panic};
 pub use failure::StartFailure;

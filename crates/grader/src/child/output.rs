@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::Panic;
 
-/// How much of the beginning is kept, and how much of the end, in bytes each. A panic message with its
-/// backtrace is about 10 KiB.
-const KEPT: usize = 64 * 1024;
+/// How much of a server's output is kept of the beginning, and how much of the end, in bytes each. A panic
+/// message with its backtrace is about 10 KiB.
+pub(crate) const KEPT: usize = 64 * 1024;
 
 /// The size of one read from the pipe, which holds 64 KiB (`pipe(7)`).
 const CHUNK: usize = 64 * 1024;
@@ -55,12 +55,14 @@ impl Output {
 
 /// The reading end of a pipe, emptied by a thread of its own until the last writer has closed it.
 #[derive(Clone)]
-pub(super) struct Drain {
+pub(crate) struct Drain {
     shared: Arc<(Mutex<Kept>, Condvar)>,
 }
 
 #[derive(Default)]
 struct Kept {
+    /// How much of the beginning is kept, and how much of the end.
+    limit: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// Bytes that are in neither of them.
@@ -79,9 +81,13 @@ pub(super) enum FirstLine {
 }
 
 impl Drain {
-    /// Starts the thread.
-    pub(super) fn new(pipe: impl Read + Send + 'static) -> Drain {
-        let shared = Arc::new((Mutex::new(Kept::default()), Condvar::new()));
+    /// Starts the thread. It keeps `limit` bytes of the beginning, and as many of the end.
+    pub(crate) fn new(pipe: impl Read + Send + 'static, limit: usize) -> Drain {
+        let kept = Kept {
+            limit,
+            ..Kept::default()
+        };
+        let shared = Arc::new((Mutex::new(kept), Condvar::new()));
         let drain = Drain { shared };
         let writer = drain.clone();
         // Never joined: it ends when the last descendant of the program closes the pipe.
@@ -108,8 +114,14 @@ impl Drain {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn text(&self) -> String {
-        self.kept().text()
+    /// What was read so far, as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// What was read so far. Where it was too much, a line says how much is left out.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.kept().bytes()
     }
 
     pub(super) fn first_line(&self) -> FirstLine {
@@ -141,7 +153,7 @@ impl Drain {
     }
 
     /// Waits until everything has been read, or so long.
-    pub(super) fn wait_for_end(&self, at_most: Duration) {
+    pub(crate) fn wait_for_end(&self, at_most: Duration) {
         let end = Instant::now() + at_most;
         let mut kept = self.kept();
         while !kept.ended {
@@ -160,24 +172,24 @@ impl Drain {
 
 impl Kept {
     fn add(&mut self, bytes: &[u8]) {
-        let room = (KEPT - self.head.len()).min(bytes.len());
+        let room = (self.limit - self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
-        // Only the last KEPT bytes can matter.
-        let (skipped, rest) = rest.split_at(rest.len().saturating_sub(KEPT));
-        let too_many = (self.tail.len() + rest.len()).saturating_sub(KEPT);
+        // Only the last `limit` bytes can matter.
+        let (skipped, rest) = rest.split_at(rest.len().saturating_sub(self.limit));
+        let too_many = (self.tail.len() + rest.len()).saturating_sub(self.limit);
         self.tail.drain(..too_many);
         self.tail.extend(rest);
         self.dropped += (skipped.len() + too_many) as u64;
     }
 
-    fn text(&self) -> String {
+    fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.dropped > 0 {
             bytes.extend(format!("\n[... {} bytes left out ...]\n", self.dropped).bytes());
         }
         bytes.extend(&self.tail);
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 
@@ -187,14 +199,17 @@ mod tests {
 
     #[test]
     fn keeps_the_beginning_and_the_end_in_bounded_memory() {
-        let mut kept = Kept::default();
+        let mut kept = Kept {
+            limit: KEPT,
+            ..Kept::default()
+        };
         let line = [b'x'; 1000];
         kept.add(b"first\n");
         for _ in 0..10_000 {
             kept.add(&line);
         }
         kept.add(b"last\n");
-        let text = kept.text();
+        let text = String::from_utf8(kept.bytes()).unwrap();
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
         assert!(text.len() < 2 * KEPT + 100);
         let all = 10_000 * 1000 + 6 + 5;
@@ -204,7 +219,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_of_a_short_output() {
-        let drain = Drain::new(&b"one\ntwo\n"[..]);
+        let drain = Drain::new(&b"one\ntwo\n"[..], KEPT);
         drain.wait_for_end(Duration::from_secs(10));
         assert_eq!(drain.text(), "one\ntwo\n");
         assert!(matches!(drain.first_line(), FirstLine::Line(line) if line == "one"));
@@ -212,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_cut() {
-        let drain = Drain::new(std::io::repeat(b'y').take(100_000));
+        let drain = Drain::new(std::io::repeat(b'y').take(100_000), KEPT);
         drain.wait_for_end(Duration::from_secs(10));
         assert!(matches!(drain.first_line(), FirstLine::Line(line) if line.len() == LONGEST_LINE));
     }

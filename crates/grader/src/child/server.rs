@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::output::{Drain, FirstLine};
+use super::output::{Drain, FirstLine, KEPT};
 use super::{Ending, Output, StartFailure, sweep};
 use crate::probe;
 use crate::wait::{DEADLINE, LOOK_AGAIN, wait_until};
@@ -96,8 +96,14 @@ impl Server {
                 why: format!("/bin/sh: {error}"),
             })?;
         let pid = child.id() as i32;
-        let stdout = Drain::new(child.stdout.take().expect("its standard output is a pipe"));
-        let stderr = Drain::new(child.stderr.take().expect("its standard error is a pipe"));
+        let stdout = Drain::new(
+            child.stdout.take().expect("its standard output is a pipe"),
+            KEPT,
+        );
+        let stderr = Drain::new(
+            child.stderr.take().expect("its standard error is a pipe"),
+            KEPT,
+        );
         let process = Arc::new(Process {
             pid,
             state: Mutex::new(State {
@@ -198,6 +204,10 @@ impl Server {
                     .collect(),
                 output: self.output(),
             }),
+            // It listened, and ended at once.
+            (Some(ending), Some(owner)) if owner == self.process.pid => {
+                Err(StartFailure::ended(program, ending, self.last_output()))
+            }
             (Some(ending), None) => Err(StartFailure::ended(program, ending, self.last_output())),
             (Some(ending), Some(_)) => Err(StartFailure::Background {
                 ending,

@@ -9,7 +9,7 @@ use super::MARK;
 use crate::wait::{DEADLINE, LOOK_AGAIN};
 
 /// A value of [`MARK`] that no other run has.
-pub(super) fn new_mark() -> String {
+pub(crate) fn new_mark() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -22,14 +22,14 @@ pub(super) fn new_mark() -> String {
 ///
 /// A daemon leaves its process group and its session and gets another parent, but it keeps the
 /// environment that it was started with.
-pub(super) fn marked(mark: &str) -> Vec<i32> {
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let mut found = Vec::new();
     each_marked(mark, |pid| found.push(pid));
     found
 }
 
 /// Ends every process that carries this mark, and waits until none is left.
-pub(super) fn end_marked(mark: &str) {
+pub(crate) fn end_marked(mark: &str) {
     let deadline = Instant::now() + DEADLINE;
     loop {
         let mut found = false;
