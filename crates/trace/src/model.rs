@@ -7,7 +7,9 @@ use std::time::Duration;
 pub struct Line {
     /// The thread that made the call. `None` where the trace names none (a single thread).
     pub pid: Option<u32>,
-    /// When the call began, since the Unix epoch (`strace -ttt`). `None` where the trace has no clock.
+    /// When the call began: since the Unix epoch (`strace -ttt`), since midnight (`-t`, `-tt`) or
+    /// since the line before (`-r`), as the trace was recorded. `None` where it has no clock. Printed
+    /// as `-ttt` does, with microseconds.
     pub time: Option<Duration>,
     /// What happened.
     pub event: Event,

@@ -1,7 +1,12 @@
 //! From `strace`'s text to lines.
 //!
 //! Understood is what `strace`, `strace -f` and `strace -f -o FILE` write, with or without `-t`,
-//! `-tt`, `-ttt`, `-r`, `-T`, `-y`, `-yy`, `-x` and `-xx`, and what `strace -e inject=` adds.
+//! `-tt`, `-ttt`, `-r`, `-T`, `-y`, `-yy`, `-x` and `-xx`, and what `strace -e inject=` adds. A value
+//! whose notation is not known is kept word for word ([`Value::Raw`]).
+//!
+//! Printed again, a recording of one thread is the same text, with these exceptions: escapes in
+//! strings are octal, as without `-x`; times are those of `-ttt`; and a call that never returned,
+//! `read(3,  <unfinished ...>`, loses the comma.
 //!
 //! # Calls that were interrupted by other threads
 //!
