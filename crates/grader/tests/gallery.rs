@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use grader::checks::EXERCISES;
-use grader::gallery::{self, Exhibit, Judged, Outcome, Problem, Scratch, Tally};
+use grader::gallery::{self, Claim, Exhibit, Judged, Outcome, Problem, Scratch, Tally};
 use grader::grading::page::{Heading, page};
 use grader::grading::{Subject, Verdict};
 
@@ -21,6 +21,7 @@ FILTER        an exercise, or a part of a patch's path: `ex02`, `bugs/`, `set-no
 --pages DIR   keep each failure page as a text file in DIR
 --repeat N    grade everything N times
 --jobs N      grade N programs at a time (default: 2)
+--times       print what each check of a right server took
 --write       write the table into solutions/GALLERY.md";
 
 /// Programs that are graded at a time. Checks mostly wait for a server to fall asleep, so a second one costs little;
@@ -32,6 +33,7 @@ struct Options {
     pages: Option<PathBuf>,
     repeat: usize,
     jobs: usize,
+    times: bool,
     write: bool,
 }
 
@@ -64,6 +66,7 @@ fn options(args: impl Iterator<Item = String>) -> Result<Option<Options>> {
         pages: None,
         repeat: 1,
         jobs: JOBS,
+        times: false,
         write: false,
     };
     let mut args = args;
@@ -74,6 +77,7 @@ fn options(args: impl Iterator<Item = String>) -> Result<Option<Options>> {
             "--pages" => options.pages = Some(value()?.into()),
             "--repeat" => options.repeat = value()?.parse().context("--repeat")?,
             "--jobs" => options.jobs = value()?.parse::<usize>().context("--jobs")?.max(1),
+            "--times" => options.times = true,
             "--write" => options.write = true,
             filter if !filter.starts_with('-') => options.filters.push(arg),
             _ => bail!("there is no option {arg}"),
@@ -208,6 +212,13 @@ fn grade<'a>(
     });
     let (graded, _) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     let graded: Vec<_> = graded.into_values().collect();
+    if options.times {
+        for (exhibit, judged, _) in &graded {
+            if matches!(exhibit.claim, Claim::Solution | Claim::Variant(_)) {
+                println!("\n{}", gallery::times(exhibit, judged));
+            }
+        }
+    }
     if let Some(folder) = &options.pages {
         for (exhibit, judged, _) in &graded {
             let Some(text) = failure_page(exhibit, judged) else {

@@ -20,7 +20,7 @@ use header::Kind;
 use patch::Patch;
 
 pub use proof::{Judged, Outcome, judge, prove};
-pub use report::{Tally, markdown, row, titles};
+pub use report::{Tally, markdown, row, times, titles};
 pub use scratch::Scratch;
 
 /// One program of the gallery, and what is claimed of it.
@@ -191,8 +191,15 @@ fn missing(root: &Path, task: &Path, solution: &Path, problems: &mut Vec<Problem
         },
     }
     let expected = task.join("expected");
-    if files_in(root, &expected, "trace").is_empty() {
+    let traces = files_in(root, &expected, "trace");
+    if traces.is_empty() {
         problem(expected, "no expected trace (*.trace)".to_owned());
+    }
+    for file in traces {
+        let text = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+        if let Err(error) = text.parse::<trace::Expected>() {
+            problem(file, error.to_string());
+        }
     }
     let variants = solution.join("variants");
     let count = files_in(root, &variants, "patch").len();

@@ -141,6 +141,7 @@ mod tests {
             calls: Vec::new(),
             blocked: None,
             evidence: Vec::new(),
+            divergence: None,
         }))
     }
 

@@ -81,6 +81,22 @@ pub fn row(exhibit: &Exhibit, judged: &[Judged], outcome: &Outcome) -> String {
     )
 }
 
+/// What each check took, so that a slow one is seen.
+pub fn times(exhibit: &Exhibit, judged: &[Judged]) -> String {
+    let mut table = format!("{} {}", exhibit.exercise.name, exhibit.title());
+    for judged in judged {
+        let name = exhibit.exercise.checks[judged.check].name;
+        // Writing into a String cannot fail, so the result carries nothing.
+        let _ = write!(
+            table,
+            "\n{:>6} ms  {:>2} {name}",
+            judged.took.as_millis(),
+            judged.check + 1
+        );
+    }
+    table
+}
+
 fn line(exercise: &str, title: &str, check: &str, name: &str, claim: &str, ms: &str) -> String {
     let check: String = check.chars().take(CHECK - 2).collect();
     format!("{exercise:EXERCISE$} {title:TITLE$} {check:CHECK$} {name:NAME$} {claim:7} {ms:>6}")

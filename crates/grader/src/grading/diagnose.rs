@@ -126,6 +126,10 @@ impl<'a> Case<'a> {
                 .collect(),
             blocked: self.blocked(),
             evidence: self.evidence(),
+            divergence: match self.symptom {
+                Symptom::OtherCalls { divergence, .. } => Some(divergence.to_string()),
+                _ => None,
+            },
         }
     }
 
@@ -167,6 +171,7 @@ impl<'a> Case<'a> {
                 what: "threads", ..
             } => bug::THREAD_LEAK,
             Symptom::Growth { .. } => bug::DESCRIPTOR_LEAK,
+            Symptom::OtherCalls { .. } => bug::OTHER_CALLS,
             Symptom::Other(_) => bug::HUNG,
         }
     }
@@ -193,7 +198,9 @@ impl<'a> Case<'a> {
 
     /// A client waits, and the server sleeps.
     fn stall(&self) -> Bug {
-        if self.blocked_in().is_some() && self.scene.threads.len() == 1 {
+        // A call on one client's socket. (A server that sleeps in accept has another problem.)
+        let on_a_client = |call: String| !call.starts_with("accept");
+        if self.blocked_in().is_some_and(on_a_client) && self.scene.threads.len() == 1 {
             return bug::LEFT_BLOCKING;
         }
         let waits_for_accept = self
@@ -247,14 +254,19 @@ impl<'a> Case<'a> {
             Symptom::NotStarted(failure) => format!("{failure}."),
             Symptom::Ended if ended.is_empty() => "A thread of the server panicked.".to_owned(),
             Symptom::Ended => ended.trim_start().to_owned(),
+            Symptom::Stall { step, got: 0, .. } => {
+                format!("The client wants to {step}. Nothing comes.{ended}")
+            }
             Symptom::Stall { step, got, .. } => {
-                format!("The client wants to {step}. It has {got}, and no more comes.{ended}")
+                format!("The client wants to {step}. It has {got} bytes, and no more come.{ended}")
             }
             Symptom::ClosedEarly {
                 step, got, reset, ..
             } => {
                 let how = if *reset { "was reset" } else { "was closed" };
-                format!("The client wanted to {step}. After {got} the connection {how}.{ended}")
+                format!(
+                    "The client wanted to {step}. After {got} bytes the connection {how}.{ended}"
+                )
             }
             Symptom::WrongBytes {
                 at, expected, got, ..
@@ -291,6 +303,9 @@ impl<'a> Case<'a> {
             } => {
                 format!("The number of {what} grew from {before} to {after}.{ended}")
             }
+            Symptom::OtherCalls { file, .. } => format!(
+                "What the clients got is right. But the server's calls do not fit {file}, beside the exercise.{ended}"
+            ),
             Symptom::Other(sentence) => format!("{sentence}.{ended}"),
         }
     }

@@ -68,6 +68,8 @@ pub struct Finding {
     pub blocked: Option<String>,
     /// What was seen, and where: `fd 5 has 61440 unread bytes`, `/proc/net/tcp`.
     pub evidence: Vec<(String, String)>,
+    /// Where the calls part from the expected trace, as lines; it takes the place of the last calls.
+    pub divergence: Option<String>,
 }
 
 /// The program that is graded, and how it is started.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Finding, bug};
+use super::{Bug, Finding, bug};
 
 /// What a page says besides the finding.
 pub struct Heading<'a> {
@@ -126,6 +126,18 @@ fn render(
     if finding.calls.is_empty() {
         calls.insert(0, "  (not recorded: not built on `sys`)".to_owned());
     }
+    if let Some(divergence) = &finding.divergence {
+        // The expected trace is long and indented; it has the whole width.
+        writeln!(page, "\n  {}", paint.bold("the client"))?;
+        for step in &steps {
+            writeln!(page, "  {step}")?;
+        }
+        writeln!(page, "\n  {}", paint.bold("the server's calls"))?;
+        for line in divergence.lines() {
+            writeln!(page, "{}", format!("  {line}").trim_end())?;
+        }
+        return ending(page, bug, exercise);
+    }
     let left = paint.bold("the client");
     let pad = RIGHT - 2 - "the client".len();
     writeln!(
@@ -162,6 +174,11 @@ fn render(
         }
     }
 
+    ending(page, bug, exercise)
+}
+
+/// Where to go on.
+fn ending(page: &mut String, bug: &Bug, exercise: &str) -> std::fmt::Result {
     writeln!(page)?;
     if !bug.chapter.is_empty() {
         writeln!(page, "  read  chapters/{}/src", bug.chapter)?;

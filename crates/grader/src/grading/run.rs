@@ -60,6 +60,13 @@ pub enum Symptom {
         /// After.
         after: u64,
     },
+    /// What came was right, but the system calls are not those of an expected trace.
+    OtherCalls {
+        /// The expected trace's file, in the exercise: `expected/echo.trace`.
+        file: &'static str,
+        /// Where the two part, with the calls before.
+        divergence: Box<trace::Divergence>,
+    },
     /// Something else, as a sentence.
     Other(String),
 }
@@ -169,6 +176,28 @@ impl Run {
     /// What was recorded so far, as text; empty for a program that does not record.
     pub fn recording(&self) -> String {
         std::fs::read_to_string(&self.recording).unwrap_or_default()
+    }
+
+    /// The calls that were recorded until now must be those of this expected trace. `file` is where the student
+    /// reads it, below the exercise: `expected/echo.trace`.
+    ///
+    /// # Panics
+    ///
+    /// `expected` is no expected trace. It is a part of the workshop, and a test of its own reads it.
+    pub fn expect_trace(&self, file: &'static str, expected: &str) -> Result<(), Trouble> {
+        self.needs_recorder()?;
+        let expected: trace::Expected = match expected.parse() {
+            Ok(expected) => expected,
+            Err(error) => panic!("{file}: {error}"),
+        };
+        // What the server does with the last bytes is recorded a moment after they have arrived.
+        let _ = wait::wait_until_asleep(self.server());
+        let mut parser = trace::Parser::new();
+        // The last line may not be whole yet; what cannot be read is not compared.
+        let _ = parser.push(self.recording().as_bytes());
+        expected
+            .check(&parser.lines_as_returned())
+            .map_err(|divergence| self.trouble(Symptom::OtherCalls { file, divergence }))
     }
 
     /// A client that has connected.
