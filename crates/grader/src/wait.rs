@@ -71,7 +71,7 @@ pub fn wait_for<T>(
 /// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
 pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
     let mut last = None;
-    wait_for(DEADLINE, || {
+    wait_while_alive(server, || {
         let now = asleep(server)?;
         if last.replace(now.clone()) == Some(now) {
             Ok(())
@@ -85,7 +85,7 @@ pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
 /// no received byte is unread.
 pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
     let mut last = None;
-    wait_for(DEADLINE, || {
+    wait_while_alive(server, || {
         let now = asleep(server)?;
         let told = |unknown: Unknown| unknown.to_string();
         for row in probe::connections(server.pid(), server.port()).map_err(told)? {
@@ -105,6 +105,21 @@ pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
             Err("it was still running a moment ago".to_owned())
         }
     })
+}
+
+/// As [`wait_for`], and gives up at once when the server has ended: nothing will come of it any more.
+fn wait_while_alive(
+    server: &Server,
+    mut state: impl FnMut() -> Result<(), String>,
+) -> Result<(), TimedOut> {
+    let start = Instant::now();
+    wait_for(DEADLINE, || match server.ended() {
+        Some(ending) => Ok(Err(TimedOut {
+            waited: start.elapsed(),
+            seen: format!("the server {ending}"),
+        })),
+        None => state().map(Ok),
+    })?
 }
 
 /// What must not change between two looks at a sleeping server: thread, times it was switched out.
