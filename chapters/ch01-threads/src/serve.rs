@@ -185,3 +185,29 @@ impl Drop for Entered {
         self.0.one_has_ended.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_counts_until_its_thread_ends_however_it_ends() {
+        let connections = Arc::new(Connections::default());
+        let (first, second) = (
+            Connections::enter(&connections),
+            Connections::enter(&connections),
+        );
+        assert_eq!(connections.counts().open, 2);
+        drop(first);
+        let panics = std::thread::spawn(move || {
+            let _entered = second;
+            panic!("on purpose");
+        });
+        assert!(panics.join().is_err());
+        // It would wait for ever otherwise.
+        assert_eq!(connections.wait_until_fewer_than(1), 2);
+        // Two have ended since, so there is nothing to wait for; this and the next return.
+        connections.wait_for_an_end_after(0);
+        connections.wait_for_an_end_after(2);
+    }
+}
