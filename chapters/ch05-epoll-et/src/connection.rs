@@ -48,9 +48,8 @@ pub(crate) struct Connection {
     socket: OwnedFd,
     /// An event has reported input, and no read has said `EAGAIN` since.
     readable: bool,
-    /// No write has said `EAGAIN` since the last event that reported room. A new socket has room. To
-    /// wait for an event before the first write would be a mistake: the socket was writable before, so
-    /// there may be no change to report.
+    /// An event has reported room, and no write has said `EAGAIN` since. A new socket has room. Who only
+    /// writes when an event has just said so never sends the first reply: that event came long ago.
     writable: bool,
     /// The peer has ended its sending side. It may still be waiting for replies.
     ended: bool,
@@ -86,6 +85,9 @@ impl Connection {
     }
 
     /// Remembers what an event says.
+    ///
+    /// An event is caused by one change, but its mask is the whole state of that moment: new bytes report
+    /// `EPOLLIN|EPOLLOUT`. So a bit that is set says "you may try", not "this has just begun".
     ///
     /// `EPOLLRDHUP` only says that the stream will end: bytes may lie before its end, so it is a reason to
     /// read, not to close. An error or a hang-up is a reason to try both. The call says what it was.

@@ -15,8 +15,8 @@
 //!
 //! The kernel reports an edge once, so these flags are the program's memory of it. They matter wherever an
 //! episode is interrupted before its `EAGAIN`: when a connection stops reading because its client takes no
-//! replies, and when the descriptors run out in the middle of accepting. Nothing will report those bytes
-//! and those clients again.
+//! replies, and when the descriptors run out in the middle of accepting. Those bytes and those clients are
+//! no news to the kernel. Whoever goes on with them must know of them.
 //!
 //! What is missing is the subject of chapter 6. There is no *budget*: a client that is fast enough, or a
 //! crowd of new ones, has the loop to itself until a call says `EAGAIN`. There is no *deadline*: a client

@@ -166,7 +166,7 @@ fn eight_megabytes_reach_a_slow_reader_byte_for_byte() {
 }
 
 #[test]
-fn reading_goes_on_after_back_pressure_although_no_edge_comes() {
+fn reading_goes_on_after_back_pressure_without_another_byte() {
     let server = start(program());
     let memory = resident(&server);
     let mut peer = narrow(&server);
@@ -185,7 +185,7 @@ fn reading_goes_on_after_back_pressure_although_no_edge_comes() {
     assert!(unread(&server, &peer) > 0, "it has stopped reading");
     expect_memory(&server, memory + (4 << 20));
 
-    // From here on the client is silent, and reads. What lies in the server's socket makes no new edge.
+    // From here on the client is silent, and reads. What lies in the server's socket must not be forgotten.
     for _ in 0..sent / request.len() {
         assert!(reply(&mut peer).body == body);
     }
@@ -213,10 +213,12 @@ fn unread_input_does_not_destroy_the_reply() {
     let mut peer = narrow(&server);
     let mut requests = get(&format!("/bytes/{LEN}"));
     requests.extend(last("/bytes/10"));
-    requests.extend(b"7 bytes");
     peer.send(&requests).expect("send");
-    // All that the client's window holds is there, and the server waits for room.
+    // The server waits for room and does not read: this stays in its socket.
     wait_until_asleep(&server).expect("it rests");
+    peer.send(b"7 bytes").expect("send");
+    wait_until_asleep(&server).expect("it rests");
+    assert_eq!(unread(&server, &peer), 7);
     assert!(reply(&mut peer).body == pattern(LEN));
     assert_eq!(reply(&mut peer).body, pattern(10));
     peer.expect_end()
