@@ -9,6 +9,9 @@
 //! - [`probe`] reads `/proc`: interest lists, accept queues, unread bytes, where a thread sleeps, CPU time;
 //!   [`wait`] builds on it and waits for a *state*, never for a guessed time.
 //!
+//! Two more serve the tests of chapters and solutions: [`chapter`] runs demonstrations and compares the recorder
+//! with `strace`, [`survival`] is a battery of difficult clients for any server.
+//!
 //! ```no_run
 //! use grader::{Peer, Program};
 //!
@@ -27,6 +30,7 @@ pub mod gallery;
 pub mod grading;
 pub mod peer;
 pub mod probe;
+pub mod survival;
 pub mod wait;
 
 pub use child::{Ending, Program, Server, StartFailure};

@@ -121,11 +121,19 @@ impl Program {
         self
     }
 
-    /// How long the program may take until it listens (default: [`DEADLINE`]).
+    /// How long the program may take until it listens (default: [`DEADLINE`]). The [battery] waits as long
+    /// for each thing that it waits for.
+    ///
+    /// [battery]: crate::survival
     #[must_use]
     pub fn start_deadline(mut self, deadline: Duration) -> Program {
         self.deadline = deadline;
         self
+    }
+
+    /// See [`Program::start_deadline`].
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// The file of the program.

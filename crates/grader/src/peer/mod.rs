@@ -102,6 +102,11 @@ impl Peer {
         self.deadline = deadline;
     }
 
+    /// How long each step may take.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// The steps so far.
     pub fn steps(&self) -> &Steps {
         &self.steps
