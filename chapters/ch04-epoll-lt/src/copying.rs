@@ -72,7 +72,8 @@ pub fn table() -> Result<()> {
         row(watched, "epoll_wait", &with_epoll_wait(&epoll)?);
         if watched < asked_for {
             kit::say!(
-                "   not {asked_for}: the descriptor limit is {limit} (ulimit -n), and {watched} fit"
+                "   not {}: the descriptor limit (ulimit -n) is {limit}, and {watched} fit",
+                grouped(asked_for)
             );
         }
     }
