@@ -79,7 +79,7 @@ impl TcpRow {
 /// The sockets with this local port: a server's listener and its connections, also those that wait to be
 /// accepted or that are closed and still sending.
 pub fn connections(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    let mut rows = table(pid)?;
+    let mut rows = table(pid, port)?;
     rows.retain(|row| row.local.port() == port);
     Ok(rows)
 }
@@ -87,7 +87,7 @@ pub fn connections(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
 /// The clients' ends of the connections to this port, as far as a process still has them open.
 /// Those that are still connecting do not count.
 pub fn peers_of(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    let mut rows = table(pid)?;
+    let mut rows = table(pid, port)?;
     rows.retain(|row| row.remote.port() == port && row.state != State::SynSent && row.inode != 0);
     Ok(rows)
 }
@@ -136,9 +136,10 @@ pub fn listening_ports(pid: i32) -> Vec<u16> {
     ports
 }
 
-fn table(pid: i32) -> Told<Vec<TcpRow>> {
+/// The rows with this port on either side.
+fn table(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
     let path = format!("/proc/{pid}/net/tcp");
-    parse(&path, &read(&path)?)
+    parse(&path, &read(&path)?, Some(port))
 }
 
 /// The columns that are of interest, as they stand.
@@ -167,9 +168,12 @@ fn columns(line: &str) -> Option<Columns<'_>> {
     })
 }
 
-fn parse(path: &str, text: &str) -> Told<Vec<TcpRow>> {
+/// `port`: all other rows are skipped unread. A machine that was busy a minute ago has ten thousand in TIME_WAIT.
+fn parse(path: &str, text: &str, port: Option<u16>) -> Told<Vec<TcpRow>> {
+    let mark = port.map(|port| format!(":{port:04X} "));
     text.lines()
         .skip(1) // the heading
+        .filter(|line| mark.as_ref().is_none_or(|mark| line.contains(mark)))
         .map(|line| parse_line(line).ok_or_else(|| unexpected(path, line)))
         .collect()
 }
@@ -214,7 +218,7 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn reads_queues_states_and_addresses() {
-        let rows = parse("-", TABLE).unwrap();
+        let rows = parse("-", TABLE, None).unwrap();
         assert_eq!(rows.len(), 4);
         assert!(rows[0].is_listener());
         assert_eq!(
@@ -228,6 +232,9 @@ mod tests {
         assert_eq!((rows[2].state, rows[2].tx_queue), (State::FinWait2, 256));
         assert!(rows[2].receiver_is_full() && !rows[1].receiver_is_full());
         assert_eq!((rows[3].state, rows[3].inode), (State::TimeWait, 0));
+        // The client's port stands on the right in one row, and on the left in another.
+        assert_eq!(parse("-", TABLE, Some(0xB2A4)).unwrap(), rows[1..3]);
+        assert_eq!(parse("-", TABLE, Some(0x9CE9)).unwrap(), rows);
     }
 
     #[test]
