@@ -29,7 +29,7 @@ const OTHER_DESCRIPTORS: u64 = 32;
 /// A server that does not answer a byte for so long has a fault.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is measured.
+// (clap would print a doc comment in place of what the part of the program is about.)
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How many idle connections each server gets

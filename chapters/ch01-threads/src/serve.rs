@@ -34,7 +34,7 @@ pub(crate) const MAX_CONNECTIONS: usize = 10_000;
 /// missing may come back in other ways too, and nobody tells this process.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What the server is told.
+// (clap would print a doc comment in place of what the part of the program is about.)
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
