@@ -40,9 +40,9 @@ use crate::timers::TimerId;
 const ACCEPTS_A_TURN: usize = 64;
 
 /// A paused listener is tried again after this time, even if no connection was closed: descriptors can
-/// become free elsewhere, and somebody can raise the limit. Short enough that a client hardly notices,
-/// and a failed call every so often costs nothing.
-const RETRY: Duration = Duration::from_millis(200);
+/// become free elsewhere, and somebody can raise the limit. Short enough for a client that waits, and two
+/// failed calls a second cost nothing.
+pub(crate) const ACCEPT_RETRY: Duration = Duration::from_millis(500);
 
 pub(crate) struct Acceptor {
     listener: OwnedFd,
@@ -86,7 +86,8 @@ impl Acceptor {
                 Err(errno) if concerns_one_connection(errno) => {}
                 Err(errno) if is_a_shortage(errno) => {
                     reactor.metrics.descriptor_limits += 1;
-                    self.retry = Some(reactor.set_timer(me, reactor.now().after(RETRY)));
+                    let again = reactor.now().after(reactor.limits().accept_retry);
+                    self.retry = Some(reactor.set_timer(me, again));
                     return self.pause(reactor, me);
                 }
                 // A listener that cannot be used any more. To go on would be to spin in silence.

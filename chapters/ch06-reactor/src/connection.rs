@@ -7,15 +7,16 @@
 //! has looked at everybody else. No event would come for it, because all its input may be here already.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::Duration;
 
-use http::{Action, Framing, Response, Stage};
+use http::{Action, Framing, Response};
 use sys::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, Errno, SHUT_WR};
 
 use crate::clock::Instant;
 use crate::exchange::{Answer, Exchange, World};
+use crate::handler::Ticket;
 use crate::journal::{Cause, Happening, Phase};
-use crate::reactor::{Reactor, Ticket};
+use crate::patience::Guard;
+use crate::reactor::Reactor;
 use crate::slab::Token;
 use crate::timers::TimerId;
 
@@ -23,47 +24,25 @@ use crate::timers::TimerId;
 /// for all connections: who has nothing to say has no buffer. Larger saves reads for large bodies only.
 pub(crate) const READ_SIZE: usize = 64 * 1024;
 
-/// How long a connection is read after its last reply, until the client closes its side. Long enough for the
-/// reply to reach a client on a slow line before anything can go wrong, short enough for a client that
-/// never closes.
-const LINGER: Duration = Duration::from_secs(5);
-
 /// What the dispatcher does with a connection after a round.
 pub(crate) enum Fate {
     Stay,
     Close(Cause),
 }
 
-/// What a deadline is for. A new one begins a new deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Guard {
-    /// The first byte of the request with this number.
-    Idle(u32),
-    /// The rest of its head.
-    Head(u32),
-    /// More of its body.
-    Body(u32),
-    /// Its reply, which is made by a timer or by somebody else.
-    Reply(u32),
-    /// That the client takes bytes.
-    Write,
-    /// The client's end of stream.
-    Linger,
-}
-
 pub(crate) struct Connection {
     fd: OwnedFd,
-    me: Token,
-    exchange: Exchange,
+    pub(crate) me: Token,
+    pub(crate) exchange: Exchange,
     /// What the kernel watches for us.
     interest: u32,
     /// The dispatcher has us on its list for the next turn.
     posted: bool,
-    guard: Guard,
+    pub(crate) guard: Guard,
     /// When the guard's patience ends.
-    deadline: Option<Instant>,
-    /// Our timer, and when it fires: not later than `deadline`. See [`Connection::due`].
-    timer: Option<(TimerId, Instant)>,
+    pub(crate) deadline: Option<Instant>,
+    /// Our timer, and when it fires: not later than `deadline`.
+    pub(crate) timer: Option<(TimerId, Instant)>,
 }
 
 impl Connection {
@@ -79,10 +58,7 @@ impl Connection {
             deadline: None,
             timer: None,
         };
-        // A client that connects and says nothing is as slow with its head as one that says half of it.
-        let limits = reactor.limits();
-        let patience = limits.head_timeout.min(limits.idle_timeout);
-        connection.set_deadline(Some(reactor.now().after(patience)), reactor);
+        connection.set_first_deadline(reactor);
         connection
     }
 
@@ -191,7 +167,11 @@ impl Connection {
                 reactor.metrics.reads_eagain += 1;
                 Ok(0)
             }
-            other => other,
+            Ok(count) => {
+                reactor.metrics.bytes_read += count as u64;
+                Ok(count)
+            }
+            Err(errno) => Err(errno),
         }
     }
 
@@ -207,7 +187,10 @@ impl Connection {
         metrics.writes += 1;
         metrics.output_high_water = metrics.output_high_water.max(offered);
         match outcome {
-            Ok(taken) => metrics.short_writes += u64::from(taken < offered),
+            Ok(taken) => {
+                metrics.bytes_written += taken as u64;
+                metrics.short_writes += u64::from(taken < offered);
+            }
             Err(Errno::EAGAIN) => metrics.writes_eagain += 1,
             Err(_) => {}
         }
@@ -248,36 +231,8 @@ impl Connection {
             reactor.post(self.me);
         }
 
-        let guard = self.guard_now();
-        let patience_is_renewed = moved && matches!(guard, Guard::Body(_) | Guard::Write);
-        if guard != self.guard || patience_is_renewed {
-            self.guard = guard;
-            let limits = reactor.limits();
-            let patience = match guard {
-                Guard::Head(_) => limits.head_timeout,
-                Guard::Idle(_) | Guard::Body(_) | Guard::Write => limits.idle_timeout,
-                Guard::Linger => LINGER,
-                Guard::Reply(_) => {
-                    let due = self.exchange.awaited().and_then(|(_, due)| due);
-                    self.set_deadline(due, reactor);
-                    return Ok(());
-                }
-            };
-            self.set_deadline(Some(reactor.now().after(patience)), reactor);
-        }
+        self.renew_deadline(moved, reactor);
         Ok(())
-    }
-
-    fn guard_now(&self) -> Guard {
-        let request = self.exchange.request();
-        match (self.phase(), self.exchange.stage()) {
-            (Phase::KeepAlive, _) => Guard::Idle(request),
-            (Phase::Reading, Stage::Body) => Guard::Body(request),
-            (Phase::Reading, _) => Guard::Head(request),
-            (Phase::Processing, _) => Guard::Reply(request),
-            (Phase::Writing, _) => Guard::Write,
-            (Phase::Closing, _) => Guard::Linger,
-        }
     }
 
     /// Changes what the kernel watches, if it has to be changed: in the life of a usual request it has not.
@@ -290,67 +245,6 @@ impl Connection {
         reactor.demultiplexer.modify(&self.fd, interest, self.me)
     }
 
-    /// Sets or clears the deadline.
-    ///
-    /// Each request moves the idle deadline, but nearly always to a later time. So the timer stays where it
-    /// is, and looks again when it fires: one timer a connection, and no work on the heap for a usual
-    /// request. Only an earlier deadline needs an earlier timer.
-    fn set_deadline(&mut self, deadline: Option<Instant>, reactor: &mut Reactor) {
-        self.deadline = deadline;
-        let Some(deadline) = deadline else { return };
-        match self.timer {
-            Some((_, fires)) if fires <= deadline => return,
-            Some((timer, _)) => reactor.cancel_timer(timer),
-            None => {}
-        }
-        self.timer = Some((reactor.set_timer(self.me, deadline), deadline));
-    }
-
-    /// The timer has fired. Nothing need come from the client for what follows: silence has no events.
-    pub(crate) fn due(&mut self, reactor: &mut Reactor) -> Fate {
-        self.timer = None;
-        match self.deadline {
-            // The reply came first, or the deadline has moved meanwhile.
-            None => return Fate::Stay,
-            Some(deadline) if deadline > reactor.now() => {
-                self.set_deadline(Some(deadline), reactor);
-                return Fate::Stay;
-            }
-            Some(deadline) => reactor.timer_ran(deadline),
-        }
-        self.deadline = None;
-        reactor.tell(Happening::Deadline(self.fd(), self.phase()));
-        match self.guard {
-            Guard::Idle(_) => {
-                // In this very moment a request may have arrived, whose event is still to come.
-                let fate = self.serve(true, reactor);
-                if self.deadline.is_some() || matches!(fate, Fate::Close(_)) {
-                    return fate;
-                }
-                reactor.metrics.idle_timeouts += 1;
-                Fate::Close(Cause::Timeout)
-            }
-            Guard::Head(_) | Guard::Body(_) => {
-                reactor.metrics.request_timeouts += 1;
-                let why = "the request did not arrive in time";
-                self.exchange.refuse(why, &mut self.world(reactor));
-                self.serve(false, reactor)
-            }
-            Guard::Reply(request) => {
-                let fate = self.complete(request, Response::done, reactor);
-                fate.unwrap_or(Fate::Stay)
-            }
-            Guard::Write => {
-                reactor.metrics.write_timeouts += 1;
-                Fate::Close(Cause::Timeout)
-            }
-            Guard::Linger => {
-                reactor.metrics.linger_timeouts += 1;
-                Fate::Close(Cause::Timeout)
-            }
-        }
-    }
-
     /// Stops the timer and gives the socket away, to be closed.
     pub(crate) fn end(self, reactor: &mut Reactor) -> OwnedFd {
         if let Some((timer, _)) = self.timer {
@@ -359,7 +253,7 @@ impl Connection {
         self.fd
     }
 
-    fn world<'a>(&self, reactor: &'a mut Reactor) -> Around<'a> {
+    pub(crate) fn world<'a>(&self, reactor: &'a mut Reactor) -> Around<'a> {
         Around {
             fd: self.fd(),
             me: self.me,
@@ -369,7 +263,7 @@ impl Connection {
 }
 
 /// The world around an exchange: the dispatcher, and who is asking.
-struct Around<'a> {
+pub(crate) struct Around<'a> {
     fd: RawFd,
     me: Token,
     reactor: &'a mut Reactor,

@@ -97,4 +97,9 @@ impl Demultiplexer {
         let event = self.batch[index];
         (Token::from_bits(event.data()), event.events())
     }
+
+    /// Gives the instance back.
+    pub fn close(self) -> Result<()> {
+        sys::close(self.epoll)
+    }
 }

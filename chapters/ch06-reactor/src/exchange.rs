@@ -1,6 +1,6 @@
 //! The state machine of one connection: bytes in, requests and replies, bytes out.
 //!
-//! It makes no system call and knows no clock. [`crate::connection`] moves its bytes and keeps its
+//! It makes no system call and knows no clock. `connection` moves its bytes and keeps its
 //! deadlines; here is only what HTTP says about their order.
 //!
 //! ```text

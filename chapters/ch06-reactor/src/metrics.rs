@@ -25,6 +25,10 @@ pub struct Metrics {
     pub reads: u64,
     /// Calls of `write`, whatever they said.
     pub writes: u64,
+    /// Bytes that came.
+    pub bytes_read: u64,
+    /// Bytes that went.
+    pub bytes_written: u64,
     /// Reads that said `EAGAIN`: the event was about something that is gone.
     pub reads_eagain: u64,
     /// Writes that said `EAGAIN`: not even one byte found room.
@@ -91,7 +95,7 @@ impl Metrics {
 /// One line for each number: its name, and then the number. A script can read it too.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts: [(&str, u64); 26] = [
+        let counts: [(&str, u64); 28] = [
             ("turns", self.turns),
             ("turns_in_vain", self.turns_in_vain),
             ("events", self.events),
@@ -100,8 +104,10 @@ impl fmt::Display for Metrics {
             ("system_calls", self.system_calls()),
             ("epoll_ctls", self.epoll_ctls),
             ("reads", self.reads),
+            ("bytes_read", self.bytes_read),
             ("reads_eagain", self.reads_eagain),
             ("writes", self.writes),
+            ("bytes_written", self.bytes_written),
             ("writes_eagain", self.writes_eagain),
             ("short_writes", self.short_writes),
             ("split_requests", self.split_requests),

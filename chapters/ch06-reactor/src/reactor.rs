@@ -11,21 +11,19 @@
 //! ```
 //!
 //! All three kinds of work have a limit in each turn, so none can keep another waiting: the batch, what was
-//! posted *before* this turn, and [`TIMERS_A_TURN`].
+//! posted *before* this turn, and `TIMERS_A_TURN`.
 
 use std::collections::VecDeque;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use http::{Framing, Response};
-use sys::EPOLLIN;
 
-use crate::acceptor::Acceptor;
 use crate::clock::{Instant, timeout};
-use crate::connection::{Connection, Fate, READ_SIZE};
+use crate::connection::READ_SIZE;
 use crate::demultiplexer::Demultiplexer;
-use crate::journal::{Cause, Happening, Observer, Phase};
+use crate::handler::Source;
+use crate::journal::{Happening, Observer};
+use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::routes::Offload;
 use crate::slab::{Slab, Token};
@@ -34,77 +32,6 @@ use crate::timers::{TimerHeap, TimerId, Timers};
 /// Timers that run in one turn. After a network failure ten thousand idle deadlines may come at once; to
 /// close all of them in one turn would keep a live client waiting for tens of milliseconds.
 const TIMERS_A_TURN: usize = 256;
-
-/// What is registered with the dispatcher: a descriptor, and what to do when it is ready.
-///
-/// Connections and the listener have handlers of their own. This trait is for everything else that a
-/// program wants in its loop: a clock, signals, a wakeup from another thread.
-pub trait Handler {
-    /// The descriptor to watch. Nothing for a handler that lives by timers alone.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-
-    /// The descriptor is ready for `events`, perhaps: whoever reads it must be prepared for `EAGAIN`.
-    ///
-    /// # Errors
-    ///
-    /// Whatever it returns ends the loop.
-    fn ready(&mut self, reactor: &mut Reactor, me: Token, events: u32) -> Result<()>;
-
-    /// A timer has fired that was started with [`Reactor::set_timer`] for `me`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Handler::ready`].
-    fn due(&mut self, reactor: &mut Reactor, me: Token, timer: TimerId) -> Result<()> {
-        let _ = (reactor, me, timer);
-        Ok(())
-    }
-}
-
-/// Everything with a token. `None` in the slab: its handler is running, and holds it.
-enum Source {
-    Acceptor(Acceptor),
-    Connection(Box<Connection>),
-    Other(Box<dyn Handler>),
-}
-
-/// What one request of one connection waits for. Whoever makes its reply brings it back, and it finds this
-/// request or none: not the next one of the connection, and not the next owner of its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
-    connection: Token,
-    request: u32,
-}
-
-impl Ticket {
-    pub(crate) fn new(connection: Token, request: u32) -> Ticket {
-        Ticket {
-            connection,
-            request,
-        }
-    }
-}
-
-/// What a server allows its clients.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// From the first byte of a request to the end of its head.
-    pub head_timeout: Duration,
-    /// Between two requests; between two pieces of a body, or of a reply.
-    pub idle_timeout: Duration,
-    /// Connections at a time.
-    pub max_connections: Option<usize>,
-}
-
-impl From<&kit::ReactorOptions> for Limits {
-    fn from(options: &kit::ReactorOptions) -> Limits {
-        Limits {
-            head_timeout: options.head_timeout_ms,
-            idle_timeout: options.idle_timeout_ms,
-            max_connections: options.max_connections,
-        }
-    }
-}
 
 /// What one turn has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,17 +44,8 @@ pub struct Turn {
     pub timers: usize,
 }
 
-/// One connection, as seen from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
-    /// Its descriptor.
-    pub fd: RawFd,
-    /// Its state.
-    pub phase: Phase,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
+pub(crate) enum Life {
     Serving,
     /// No new connection and no new request is taken; what was asked is answered.
     Draining,
@@ -137,17 +55,17 @@ enum Life {
 /// The event loop of one thread, with everything that it owns.
 pub struct Reactor {
     pub(crate) demultiplexer: Demultiplexer,
-    sources: Slab<Option<Source>>,
+    pub(crate) sources: Slab<Option<Source>>,
     timers: Box<dyn Timers>,
     due: Vec<TimerId>,
     /// Connections that go on without an event, in the order in which they asked for it.
     posted: VecDeque<Token>,
-    acceptor: Option<Token>,
-    connections: usize,
+    pub(crate) acceptor: Option<Token>,
+    pub(crate) connections: usize,
     /// A connection was closed in this turn.
-    a_place_is_free: bool,
+    pub(crate) a_place_is_free: bool,
     limits: Limits,
-    life: Life,
+    pub(crate) life: Life,
     started: Instant,
     /// Read once or twice a turn, not for every use: what happens in one turn happens at one time.
     now: Instant,
@@ -188,44 +106,6 @@ impl Reactor {
             read_buffer: vec![0; READ_SIZE],
             spare_output: Vec::new(),
         })
-    }
-
-    /// Accepts connections from this listener, which is non-blocking, and serves them.
-    pub fn listen(&mut self, listener: OwnedFd) -> Result<()> {
-        let acceptor = Acceptor::new(listener)?;
-        let token = self.sources.insert(None);
-        let outcome = self.demultiplexer.add(acceptor.listener(), EPOLLIN, token);
-        outcome.context("epoll_ctl ADD of the listener")?;
-        self.put_back(token, Source::Acceptor(acceptor));
-        self.acceptor = Some(token);
-        Ok(())
-    }
-
-    /// Registers a handler, whose descriptor is watched for `interest`.
-    pub fn register(&mut self, handler: Box<dyn Handler>, interest: u32) -> Result<Token> {
-        let token = self.sources.insert(None);
-        if let Some(fd) = handler.descriptor() {
-            let outcome = self.demultiplexer.add(fd, interest, token);
-            outcome.context("epoll_ctl ADD of a handler's descriptor")?;
-        }
-        self.put_back(token, Source::Other(handler));
-        Ok(token)
-    }
-
-    /// Takes a handler out again, unless it is gone or just running. Its timers find nobody.
-    pub fn deregister(&mut self, token: Token) -> Result<Option<Box<dyn Handler>>> {
-        match self.sources.get(token) {
-            Some(Some(Source::Other(_))) => {}
-            _ => return Ok(None),
-        }
-        let Some(Some(Source::Other(handler))) = self.sources.remove(token) else {
-            return Ok(None);
-        };
-        if let Some(fd) = handler.descriptor() {
-            let outcome = self.demultiplexer.remove(fd);
-            outcome.context("epoll_ctl DEL of a handler's descriptor")?;
-        }
-        Ok(Some(handler))
     }
 
     /// Where `/work` is done.
@@ -308,7 +188,7 @@ impl Reactor {
     }
 
     /// Calls the handler of one event.
-    fn dispatch(&mut self, token: Token, events: u32) -> Result<()> {
+    pub(crate) fn dispatch(&mut self, token: Token, events: u32) -> Result<()> {
         match self.take_out(token) {
             // Closed by an earlier event of the same batch. Its slot, and its descriptor's number, may
             // have a new owner already, which this event is not about.
@@ -369,139 +249,14 @@ impl Reactor {
     }
 
     /// A running handler owns itself, and so may be given the whole reactor.
-    fn take_out(&mut self, token: Token) -> Option<Source> {
+    pub(crate) fn take_out(&mut self, token: Token) -> Option<Source> {
         self.sources.get_mut(token)?.take()
     }
 
-    fn put_back(&mut self, token: Token, source: Source) {
+    pub(crate) fn put_back(&mut self, token: Token, source: Source) {
         if let Some(place) = self.sources.get_mut(token) {
             *place = Some(source);
         }
-    }
-
-    /// Takes in a connection that was just accepted.
-    pub(crate) fn adopt(&mut self, fd: OwnedFd) {
-        let token = self.sources.insert(None);
-        self.metrics.accepts += 1;
-        self.connections += 1;
-        let registered = self.demultiplexer.add(&fd, Connection::INTEREST, token);
-        self.metrics.epoll_ctls += 1;
-        let connection = Box::new(Connection::new(fd, token, self));
-        match registered {
-            Ok(()) => self.put_back(token, Source::Connection(connection)),
-            // The machine watches as many descriptors as it will (`epoll(7)`, max_user_watches). That
-            // concerns this one client only.
-            Err(errno) => self.close(token, *connection, Cause::Failed(errno)),
-        }
-    }
-
-    /// After a handler: keep the connection, or close it.
-    fn settle(&mut self, token: Token, connection: Box<Connection>, fate: Fate) {
-        match fate {
-            Fate::Stay => self.put_back(token, Source::Connection(connection)),
-            Fate::Close(cause) => self.close(token, *connection, cause),
-        }
-    }
-
-    /// Closes a connection. From here on its token is stale. Only this thread does it, and only here.
-    fn close(&mut self, token: Token, connection: Connection, cause: Cause) {
-        self.tell(Happening::Close(connection.fd(), cause));
-        self.sources.remove(token);
-        let fd = connection.end(self);
-        // The number is free after `close`, whatever that says, and there is nobody to tell.
-        let _ = self.demultiplexer.remove(&fd);
-        let _ = sys::close(fd);
-        self.metrics.epoll_ctls += 1;
-        self.metrics.closes += 1;
-        self.connections -= 1;
-        self.a_place_is_free = true;
-    }
-
-    /// There is a free descriptor, and a free place, which a paused listener may be waiting for.
-    fn resume_accepting(&mut self) -> Result<()> {
-        self.a_place_is_free = false;
-        let Some(token) = self.acceptor else {
-            return Ok(());
-        };
-        if let Some(Source::Acceptor(mut acceptor)) = self.take_out(token) {
-            acceptor.resume(self, token)?;
-            self.put_back(token, Source::Acceptor(acceptor));
-        }
-        Ok(())
-    }
-
-    /// Closes the connection with this descriptor, if it is another one than that which asks.
-    pub(crate) fn kick(&mut self, fd: RawFd) -> bool {
-        let found = self
-            .sources
-            .iter()
-            .find_map(|(token, source)| match source {
-                Some(Source::Connection(connection)) if connection.fd() == fd => Some(token),
-                _ => None,
-            });
-        match found.and_then(|token| Some((token, self.take_out(token)?))) {
-            Some((token, Source::Connection(connection))) => {
-                self.close(token, *connection, Cause::Kicked);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Brings the reply to a request that was [submitted](Offload::submit). False if nobody waits for it any
-    /// more: the connection is gone, and its descriptor may be somebody else's.
-    pub fn complete(&mut self, ticket: Ticket, make: impl FnOnce(Framing) -> Response) -> bool {
-        let token = ticket.connection;
-        let Some(Source::Connection(mut connection)) = self.take_out(token) else {
-            return false;
-        };
-        let fate = connection.complete(ticket.request, make, self);
-        let known = fate.is_some();
-        self.settle(token, connection, fate.unwrap_or(Fate::Stay));
-        known
-    }
-
-    /// Stops in peace: no new connection, no new request; what was asked is answered first. The turns until
-    /// then are [`Reactor::run`]'s.
-    pub fn drain(&mut self) -> Result<()> {
-        self.life = Life::Draining;
-        if let Some(token) = self.acceptor.take()
-            && let Some(Source::Acceptor(acceptor)) = self.take_out(token)
-        {
-            self.sources.remove(token);
-            let listener = acceptor.end(self);
-            let outcome = self.demultiplexer.remove(&listener);
-            outcome.context("epoll_ctl DEL of the listener")?;
-            sys::close(listener).context("close of the listener")?;
-        }
-        // Idle connections are closed, but a request that has just arrived was asked in time: each is
-        // read once before.
-        let all: Vec<Token> = self.sources.iter().map(|(token, _)| token).collect();
-        for token in all {
-            if let Some(Some(Source::Connection(_))) = self.sources.get(token) {
-                self.dispatch(token, EPOLLIN)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Stops at once.
-    pub fn stop(&mut self) {
-        self.life = Life::Stopped;
-    }
-
-    /// True after [`Reactor::drain`].
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.life != Life::Serving
-    }
-
-    /// A reply that is made while the server drains is the last one of its connection, and says so.
-    pub(crate) fn last_if_draining(&self, mut response: Response) -> Response {
-        if self.is_draining() {
-            response.close();
-        }
-        response
     }
 
     /// The time of this turn.
@@ -560,16 +315,5 @@ impl Reactor {
     pub fn report(&self) -> String {
         self.metrics
             .report(self.now.since(self.started), self.connections)
-    }
-
-    /// All connections, in the order of their slots.
-    pub fn connections(&self) -> impl Iterator<Item = View> {
-        self.sources.iter().filter_map(|(_, source)| match source {
-            Some(Source::Connection(connection)) => Some(View {
-                fd: connection.fd(),
-                phase: connection.phase(),
-            }),
-            _ => None,
-        })
     }
 }

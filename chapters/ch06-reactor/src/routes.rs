@@ -8,7 +8,8 @@ use http::{Action, Framing, Response, Status};
 
 use crate::clock::Instant;
 use crate::exchange::Answer;
-use crate::reactor::{Reactor, Ticket};
+use crate::handler::Ticket;
+use crate::reactor::Reactor;
 
 /// Where work is done that would block the loop: a pool of threads. Without one, `/work` is a route that this
 /// server does not have.

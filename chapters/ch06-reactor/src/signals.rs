@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sys::{EPOLLIN, Errno, SFD_CLOEXEC, SFD_NONBLOCK, SIGINT, SIGTERM, SIGUSR1};
 
-use crate::reactor::{Handler, Reactor};
+use crate::handler::Handler;
+use crate::reactor::Reactor;
 use crate::slab::Token;
 use crate::timers::TimerId;
 
