@@ -5,6 +5,7 @@ mod failure;
 pub(crate) mod output;
 mod server;
 pub(crate) mod sweep;
+mod watchdog;
 
 pub use ending::{Ending, Panic};
 pub use failure::StartFailure;

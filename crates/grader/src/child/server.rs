@@ -19,6 +19,9 @@ const LISTEN_GRACE: Duration = Duration::from_secs(2);
 /// How long the rest of an ended program's output may take to arrive.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
+/// How long a program may take from closing its listener to its end.
+const LAST_MOMENTS: Duration = Duration::from_secs(2);
+
 /// How often the memory of a server is looked at. Filling pages at about 3 GB/s, a program can go 150 MB
 /// past its limit.
 const MEMORY_LOOK: Duration = Duration::from_millis(50);
@@ -258,6 +261,16 @@ impl Server {
     /// How the program ended, if it has.
     pub fn ended(&self) -> Option<Ending> {
         self.process.state().ended()
+    }
+
+    /// As [`Server::ended`], for the moment at which a client lost its connection: a process that ends closes its
+    /// descriptors first, and has ended only a moment later. So where nobody listens any more, this waits for it.
+    pub fn ended_or_ending(&self) -> Option<Ending> {
+        let listens = || probe::listening_ports(self.serving).contains(&self.port);
+        if self.ended().is_none() && !listens() {
+            let _ = wait_until(LAST_MOMENTS, || self.ended().is_some());
+        }
+        self.ended()
     }
 
     /// What the program has written so far. Of a long output only the beginning and the end are kept.

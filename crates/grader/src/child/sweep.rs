@@ -1,21 +1,29 @@
 //! Finding and ending everything that a program has started, wherever it went.
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use super::MARK;
+use super::{MARK, watchdog};
 use crate::wait::{DEADLINE, LOOK_AGAIN};
 
-/// A value of [`MARK`] that no other run has.
+/// A value of [`MARK`] that no other run has. All marks of one grader begin alike, and once there is one, the
+/// [`watchdog`] watches.
 pub(crate) fn new_mark() -> String {
+    static GRADER: OnceLock<String> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{}-{}-{number}", std::process::id(), now.as_nanos())
+    let grader = GRADER.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        format!(
+            "{}-{}-",
+            std::process::id(),
+            now.unwrap_or_default().as_nanos()
+        )
+    });
+    watchdog::start(&format!("{MARK}={grader}"));
+    format!("{grader}{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Every living process that carries this mark in its environment.

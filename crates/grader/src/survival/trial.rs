@@ -130,7 +130,7 @@ impl Trial {
 
     /// What went wrong, unless the reason is that the server has ended.
     pub(super) fn explain(&self, why: String) -> String {
-        let Some(ending) = self.server.ended() else {
+        let Some(ending) = self.server.ended_or_ending() else {
             return why;
         };
         let words = self.server.output().last_words().unwrap_or_default();
