@@ -4,10 +4,18 @@ use crate::grading::{Bug, Case, Client, Run, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
 
-/// Every value of a byte, in an order without a short period: a lost or repeated piece does not go unseen.
+/// Bytes that look random and are always the same (`splitmix64`, by position): sixteen in a row stand in one place
+/// only, so it can be told whether a piece was left out or sent twice.
 pub(super) fn pattern(len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8)
+    let word = |at: u64| {
+        let mut mixed = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).to_le_bytes()
+    };
+    (0..len.div_ceil(8) as u64)
+        .flat_map(word)
+        .take(len)
         .collect()
 }
 
@@ -39,6 +47,30 @@ pub(super) fn silent_clients_are_served_later(run: &mut Run) -> Result<(), Troub
         client.expect(b"hello")?;
     }
     Ok(())
+}
+
+/// The oldest client leaves and a new one takes its descriptor: the numbers have a gap, and the newest is no longer
+/// the highest. Everybody is served.
+pub(super) fn clients_come_and_go(run: &mut Run) -> Result<(), Trouble> {
+    run.start()?;
+    let hello = |client: &mut Client| {
+        client.send("\"hello\"", b"hello")?;
+        client.expect(b"hello")
+    };
+    let (mut a, mut b, mut c) = (run.client("A")?, run.client("B")?, run.client("C")?);
+    hello(&mut a)?;
+    hello(&mut b)?;
+    hello(&mut c)?;
+    a.peer().close();
+    // The second answer comes after a turn in which the server has surely seen that A has left.
+    hello(&mut c)?;
+    hello(&mut c)?;
+    hello(&mut b)?;
+    let mut d = run.client("D")?;
+    hello(&mut d)?;
+    hello(&mut c)?;
+    hello(&mut b)?;
+    hello(&mut d)
 }
 
 /// One client sends and does not read, until the server can take no more. Another one must still be served.
@@ -99,6 +131,61 @@ pub(super) fn half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
     server.resume();
     client.expect(&last)?;
     client.expect_end()
+}
+
+/// The client ends its stream while the server still holds bytes for it: all come back, then the end.
+pub(super) fn half_close_with_bytes_held(run: &mut Run) -> Result<(), Trouble> {
+    /// More than any server takes in that has a bound for what it holds.
+    const MOST: usize = 16 << 20;
+
+    let server = run.start()?;
+    let mut client = narrow(run, "")?;
+    let whole = pattern(MOST);
+    let sent = send_until_held(run, &mut client, &whole)?;
+    client.half_close()?;
+    let _ = crate::wait::wait_until_asleep(&server);
+    client.expect(&whole[..sent])?;
+    client.expect_end()
+}
+
+/// Sends a part of `whole`, without reading: so much that the server must hold some of it. Returns how much.
+pub(super) fn send_until_held(
+    run: &Run,
+    client: &mut Client,
+    whole: &[u8],
+) -> Result<usize, Trouble> {
+    /// Small, so that the server's buffer begins to fill and is not full: a full one need not see the end.
+    const PIECE: usize = 16 * 1024;
+
+    client.note("send without reading, until the server must hold some of it");
+    let mut sent = 0;
+    while sent < whole.len() {
+        let piece = &whole[sent..whole.len().min(sent + PIECE)];
+        match client.peer().write_available(piece) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => sent += count,
+        }
+        let _ = crate::wait::wait_until_asleep(run.server());
+        if held(run, client, sent)? > 0 {
+            break;
+        }
+    }
+    Ok(sent)
+}
+
+/// Of `sent` bytes, how many the server has read and not written back: what is in no queue of the kernel.
+fn held(run: &Run, client: &Client, sent: usize) -> Result<u64, Trouble> {
+    let server = run.server();
+    let (pid, port) = (server.pid(), server.port());
+    let theirs = run.told(probe::peers_of(pid, port))?;
+    let ours = run.told(probe::connections(pid, port))?;
+    let theirs = theirs.iter().find(|row| row.local.port() == client.port());
+    let ours = ours.iter().find(|row| row.remote.port() == client.port());
+    let (Some(theirs), Some(ours)) = (theirs, ours) else {
+        return Ok(0);
+    };
+    let queued = theirs.tx_queue + theirs.rx_queue + ours.tx_queue + ours.rx_queue;
+    Ok((sent as u64).saturating_sub(queued))
 }
 
 /// One client breaks off in the middle of its echo, another one at once. The others do not notice.

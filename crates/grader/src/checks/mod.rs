@@ -6,11 +6,12 @@
 mod echo;
 mod ex01;
 mod ex02;
+mod ex03;
 
 use crate::grading::Exercise;
 
 /// Every exercise that can be graded, in order.
-pub const EXERCISES: &[Exercise] = &[ex01::EXERCISE, ex02::EXERCISE];
+pub const EXERCISES: &[Exercise] = &[ex01::EXERCISE, ex02::EXERCISE, ex03::EXERCISE];
 
 /// The exercise with this name.
 pub fn exercise(name: &str) -> Option<&'static Exercise> {

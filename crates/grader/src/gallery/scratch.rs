@@ -37,6 +37,13 @@ impl Scratch {
             let base = self.root.join(&exhibit.base);
             read_tree(&base.join("src"), "src", &mut files)
                 .with_context(|| format!("read {}/src", exhibit.base.display()))?;
+            if files.is_empty() {
+                problems.push(Problem {
+                    file: exhibit.file.clone(),
+                    what: format!("{}/src is empty", exhibit.base.display()),
+                });
+                continue;
+            }
             if let Some(Err(error)) = exhibit.patch.as_ref().map(|patch| patch.apply(&mut files)) {
                 problems.push(Problem {
                     file: exhibit.file.clone(),

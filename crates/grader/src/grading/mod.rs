@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use bug::Bug;
 pub use diagnose::Case;
-pub use run::{Client, Run, Symptom, Trouble, told};
+pub use run::{Client, Run, Symptom, Trouble};
 pub use scene::Scene;
 pub use suite::grade_as_tests;
 

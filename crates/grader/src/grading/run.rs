@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Scene, Subject};
 use crate::child::{Program, Server, StartFailure};
 use crate::peer::{Connect, Interrupted, Peer, Steps, Stop};
-use crate::probe::{self, Told};
+use crate::probe::{self, Thread, Told};
 use crate::wait::{self, Activity, DEADLINE, wait_for};
 
 /// What a client or a probe saw of a server that is wrong.
@@ -90,6 +90,12 @@ pub struct Run {
 
 /// How long a client waits for something in one piece before it looks at the server.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long a server may take to come to rest when its clients have left, before it is looked at for the last time.
+const LAST_LOOK: Duration = Duration::from_millis(300);
+
+/// A server that dies has ended after this time; one that lives and spins costs it once.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// A server that rests this long, in all looks, with nothing on its way to it, has nothing more to say. Longer
 /// than the kernel's own timers that can hold bytes back: delayed ACK 40 ms, probe of a closed window 200 ms.
@@ -190,14 +196,26 @@ impl Run {
             Ok(expected) => expected,
             Err(error) => panic!("{file}: {error}"),
         };
-        // What the server does with the last bytes is recorded a moment after they have arrived.
-        let _ = wait::wait_until_asleep(self.server());
-        let mut parser = trace::Parser::new();
-        // The last line may not be whole yet; what cannot be read is not compared.
-        let _ = parser.push(self.recording().as_bytes());
-        expected
-            .check(&parser.lines_as_returned())
-            .map_err(|divergence| self.trouble(Symptom::OtherCalls { file, divergence }))
+        let begin = Instant::now();
+        loop {
+            // Looked at before the recording: what comes after that does not count.
+            let at_rest = is_at_rest(self.server());
+            let mut parser = trace::Parser::new();
+            // The last line may not be whole yet; what cannot be read is not compared.
+            let _ = parser.push(self.recording().as_bytes());
+            match expected.check(&parser.lines_as_returned()) {
+                Ok(()) => return Ok(()),
+                // The server records its last calls a moment after the client has seen what they did.
+                Err(divergence)
+                    if divergence.found.is_none() && !at_rest && begin.elapsed() < DEADLINE =>
+                {
+                    std::thread::sleep(wait::LOOK_AGAIN);
+                }
+                Err(divergence) => {
+                    return Err(self.trouble(Symptom::OtherCalls { file, divergence }));
+                }
+            }
+        }
     }
 
     /// A client that has connected.
@@ -225,6 +243,7 @@ impl Run {
                 recording: self.recording.clone(),
             },
             Err(stop) => {
+                wait_for_ending(server);
                 return Err(self.trouble(Symptom::Other(format!(
                     "a client could not connect: {stop}"
                 ))));
@@ -250,11 +269,20 @@ impl Run {
     /// The server must burn no CPU now, while nobody says anything.
     pub fn expect_rest(&self) -> Result<(), Trouble> {
         self.steps.add("everybody is silent: the server must sleep");
-        let activity = told(wait::idle_cpu(self.server()))?;
+        let activity = self.told(wait::idle_cpu(self.server()))?;
         match activity.is_spin() {
             true => Err(self.trouble(Symptom::Spin(activity))),
             false => Ok(()),
         }
+    }
+
+    /// What `/proc` told. A server that has ended tells nothing, and that is a symptom; otherwise the check cannot
+    /// judge, for the reason that `/proc` gives.
+    pub fn told<T>(&self, told: Told<T>) -> Result<T, Trouble> {
+        told.map_err(|unknown| match self.server().ended() {
+            Some(_) => self.trouble(Symptom::Ended),
+            None => Trouble::Skip(unknown.to_string()),
+        })
     }
 
     /// The server's state must become this, within the grader's deadline.
@@ -276,6 +304,8 @@ impl Run {
     /// A symptom that no client saw: the server panicked in a thread of its own, or has ended.
     pub(super) fn unseen_trouble(&self) -> Option<Trouble> {
         let server = self.server.as_ref()?;
+        // The clients have just left, and that too must be survived: give it a moment to come to rest.
+        let _ = wait::wait_until(LAST_LOOK, || is_at_rest(server));
         let failed = server.ended().is_some() || server.output().panic().is_some();
         failed.then(|| self.trouble(Symptom::Ended))
     }
@@ -286,11 +316,6 @@ impl Drop for Run {
         self.server = None;
         let _ = std::fs::remove_file(&self.recording);
     }
-}
-
-/// What `/proc` told, or the reason why the check cannot judge.
-pub fn told<T>(told: Told<T>) -> Result<T, Trouble> {
-    told.map_err(|unknown| Trouble::Skip(unknown.to_string()))
 }
 
 fn seen(symptom: Symptom, server: &Server, recording: &std::path::Path, steps: &Steps) -> Trouble {
@@ -353,7 +378,7 @@ impl Client {
         self.note(&format!("read {len} bytes"));
         let mut got = 0;
         while got < len {
-            let piece = self.some(len, got)?;
+            let piece = self.bytes(&format!("read {len} bytes"), got)?;
             for (index, value) in piece.iter().enumerate() {
                 let at = got + index;
                 if at >= len || *value != byte(at) {
@@ -373,20 +398,15 @@ impl Client {
         Ok(())
     }
 
-    /// The next bytes, at least one. The server at rest, or the end of the stream, is a symptom.
-    fn some(&mut self, len: usize, got: usize) -> Result<Vec<u8>, Trouble> {
-        let step = format!("read {len} bytes");
+    /// The next bytes, at least one. The server at rest, or the end of the stream, is a symptom: of `step`, of which
+    /// `got` bytes had come.
+    pub fn bytes(&mut self, step: &str, got: usize) -> Result<Vec<u8>, Trouble> {
         match self.wait_for_bytes() {
             Ok(bytes) => Ok(bytes),
-            Err(Some(stop)) => Err(self.trouble_of(Interrupted {
-                step,
-                done: got,
-                received: Vec::new(),
-                stop,
-            })),
+            Err(Some(stop)) => Err(self.interrupted(step, got, stop)),
             Err(None) => Err(self.seen(Symptom::Stall {
                 port: self.port(),
-                step,
+                step: step.to_owned(),
                 got,
             })),
         }
@@ -557,12 +577,19 @@ impl Client {
 
     /// Ends the check with this client's symptom.
     pub fn seen(&self, symptom: Symptom) -> Trouble {
-        // A process that dies closes its connections first: wait for the cause behind it.
         if matches!(symptom, Symptom::ClosedEarly { .. }) {
-            let _ = wait::wait_until(PATIENCE, || self.server.ended().is_some());
+            wait_for_ending(&self.server);
         }
         seen(symptom, &self.server, &self.recording, self.peer.steps())
     }
+}
+
+/// A process that dies closes its descriptors first, and can be reaped only later. So when a connection has broken:
+/// wait until the server has ended, or is seen to go on.
+fn wait_for_ending(server: &Server) {
+    let goes_on =
+        || probe::threads(server.pid()).is_ok_and(|threads| threads.iter().any(Thread::is_waiting));
+    let _ = wait::wait_until(ENDING, || server.ended().is_some() || goes_on());
 }
 
 /// How many bytes of a difference are shown.
