@@ -76,6 +76,7 @@ impl Acceptor {
                 return self.pause(reactor, me);
             }
             let outcome = accept4(&self.listener, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            reactor.metrics.accept_calls += 1;
             match &outcome {
                 Err(Errno::EAGAIN) => return Ok(()),
                 Ok(fd) => reactor.tell(Happening::Accept(Ok(fd.as_raw_fd()))),

@@ -127,7 +127,13 @@ impl Connection {
             Err(errno) => Fate::Close(Cause::Failed(errno)),
             Ok(()) if self.exchange.is_over() => Fate::Close(Cause::Finished),
             Ok(()) if reactor.is_draining() && self.phase() == Phase::KeepAlive => {
-                Fate::Close(Cause::Stopping)
+                if readable {
+                    Fate::Close(Cause::Stopping)
+                } else {
+                    // Another request may be here already. It was asked in time; and a `close` with
+                    // unread input would destroy the reply before it.
+                    self.serve(true, reactor)
+                }
             }
             Ok(()) => Fate::Stay,
         }
@@ -135,6 +141,8 @@ impl Connection {
 
     fn round(&mut self, readable: bool, reactor: &mut Reactor) -> sys::Result<()> {
         let mut buffer = std::mem::take(&mut reactor.read_buffer);
+        // A read into an empty buffer returns 0, which would be taken for the end of the stream.
+        debug_assert!(!buffer.is_empty(), "one round at a time");
         let received = if readable {
             self.receive(&mut buffer, reactor)
         } else {

@@ -197,7 +197,8 @@ impl Exchange {
             match self.parser.parse(&input[used..]) {
                 Parse::Incomplete(stage) => {
                     self.stage = stage;
-                    if self.output.is_empty() {
+                    let a_reply_is_leaving = matches!(self.state, State::Writing { .. });
+                    if !a_reply_is_leaving || self.output.is_empty() {
                         self.wait_for_a_request(stage != Stage::Idle, world);
                     }
                     break Needs::Input;

@@ -203,7 +203,7 @@ impl Reactor {
             }
             Some(Source::Other(mut handler)) => {
                 handler.ready(self, token, events)?;
-                self.put_back(token, Source::Other(handler));
+                self.return_handler(token, handler)?;
             }
         }
         Ok(())
@@ -240,7 +240,7 @@ impl Reactor {
                 Some(Source::Other(mut handler)) => {
                     self.timer_ran(timer.deadline);
                     handler.due(self, timer.owner, id)?;
-                    self.put_back(timer.owner, Source::Other(handler));
+                    self.return_handler(timer.owner, handler)?;
                 }
             }
         }

@@ -22,6 +22,9 @@ pub struct View {
     pub phase: Phase,
 }
 
+/// What was tried, for an error's words.
+const REMOVE: &str = "epoll_ctl DEL of a handler's descriptor";
+
 impl Reactor {
     /// Accepts connections from this listener, which is non-blocking, and serves them.
     pub fn listen(&mut self, listener: OwnedFd) -> Result<()> {
@@ -45,20 +48,35 @@ impl Reactor {
         Ok(token)
     }
 
-    /// Takes a handler out again, unless it is gone or just running. Its timers find nobody.
+    /// Takes a handler out again, and returns it. A handler that does this to itself gets nothing back: it
+    /// is dropped when it returns. Timers of a handler that is gone find nobody.
     pub fn deregister(&mut self, token: Token) -> Result<Option<Box<dyn Handler>>> {
         match self.sources.get(token) {
-            Some(Some(Source::Other(_))) => {}
-            _ => return Ok(None),
+            Some(None) => {
+                self.sources.remove(token);
+                Ok(None)
+            }
+            Some(Some(Source::Other(handler))) => {
+                if let Some(fd) = handler.descriptor() {
+                    self.demultiplexer.remove(fd).context(REMOVE)?;
+                }
+                match self.sources.remove(token) {
+                    Some(Some(Source::Other(handler))) => Ok(Some(handler)),
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
         }
-        let Some(Some(Source::Other(handler))) = self.sources.remove(token) else {
-            return Ok(None);
-        };
-        if let Some(fd) = handler.descriptor() {
-            let outcome = self.demultiplexer.remove(fd);
-            outcome.context("epoll_ctl DEL of a handler's descriptor")?;
+    }
+
+    /// A handler comes back from its work: to its place, or nowhere if it has left it.
+    pub(crate) fn return_handler(&mut self, token: Token, handler: Box<dyn Handler>) -> Result<()> {
+        match (self.sources.get_mut(token), handler.descriptor()) {
+            (Some(place), _) => *place = Some(Source::Other(handler)),
+            (None, Some(fd)) => self.demultiplexer.remove(fd).context(REMOVE)?,
+            (None, None) => {}
         }
-        Ok(Some(handler))
+        Ok(())
     }
 
     /// Takes in a connection that was just accepted.
