@@ -23,8 +23,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod checks;
 pub mod chapter;
+pub mod checks;
 pub mod child;
 pub mod gallery;
 pub mod grading;
@@ -37,6 +37,27 @@ pub use child::{Ending, Program, Server, StartFailure};
 pub use peer::{Interrupted, Peer, Stop};
 pub use probe::{Told, Unknown};
 pub use wait::{DEADLINE, wait_until, wait_until_asleep, wait_until_idle};
+
+/// Asserts that a program passes every check of an exercise. A check that cannot judge it says why, and passes.
+///
+/// # Panics
+///
+/// With the failure page of the first check that fails.
+#[track_caller]
+pub fn assert_passes(exercise: &str, subject: &grading::Subject) {
+    let exercise = checks::exercise(exercise).expect("the name of an exercise");
+    for (number, check) in (1..).zip(exercise.checks) {
+        match check.judge(subject) {
+            grading::Verdict::Passed => {}
+            grading::Verdict::Skipped(reason) => println!("{}: not judged: {reason}", check.name),
+            grading::Verdict::Failed(finding) => {
+                let (of, check) = (exercise.checks.len(), check.name);
+                let heading = grading::page::Heading { exercise: exercise.name, number, of, check };
+                panic!("\n{}", grading::page::page(&heading, &finding, false));
+            }
+        }
+    }
+}
 
 /// Grades the program in this file as an exercise's tests: the main function of its `tests/grade.rs`.
 pub fn grade(exercise: &str, program: &str) -> std::process::ExitCode {

@@ -48,6 +48,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+// Here, because all that needs Linux is built on this crate: so this is the only error.
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Readiness teaches Linux system calls (epoll, eventfd, /proc) and builds only there: on macOS or Windows \
+     open this folder in its dev container (.devcontainer/), or use WSL 2 or a Linux virtual machine."
+);
+
 mod compare;
 mod divergence;
 mod expected;

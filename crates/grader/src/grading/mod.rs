@@ -91,6 +91,15 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// With these arguments before `--listen`.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Subject {
+        self.args = args.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
 impl Check {
     /// Runs the check on a fresh server.
     pub fn judge(&self, subject: &Subject) -> Verdict {
