@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::child::Server;
-use crate::probe::{self, Told, Unknown};
+use crate::probe::{self, TcpRow, Told, Unknown};
 
 /// Nothing in this crate waits longer for a single thing. Long enough for a machine whose cores are all
 /// busy with something else, short enough for a person.
@@ -66,44 +66,22 @@ pub fn wait_for<T>(
 }
 
 /// Waits until the server has done all that it can do for now: every thread sleeps in a call that waits
-/// for something, two looks in a row, without having run in between; and nothing is on its way to it.
+/// for something, and nothing is on its way to it.
 ///
 /// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
 pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
-    let mut last = None;
-    wait_while_alive(server, || {
-        let now = asleep(server)?;
-        if last.replace(now.clone()) == Some(now) {
-            Ok(())
-        } else {
-            Err("it was still running a moment ago".to_owned())
-        }
-    })
+    wait_while_alive(server, || asleep(server, |_| Ok(())))
 }
 
 /// Waits until the server is asleep (see [`wait_until_asleep`]), no connection waits to be accepted, and
 /// no received byte is unread.
 pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
-    let mut last = None;
     wait_while_alive(server, || {
-        let now = asleep(server)?;
-        let told = |unknown: Unknown| unknown.to_string();
-        for row in probe::connections(server.pid(), server.port()).map_err(told)? {
-            if row.is_listener() && row.rx_queue > 0 {
-                return Err(format!("{} connections are not accepted", row.rx_queue));
-            }
-            if row.rx_queue > 0 {
-                return Err(format!(
-                    "{} bytes from {} are not read",
-                    row.rx_queue, row.remote
-                ));
-            }
-        }
-        if last.replace(now.clone()) == Some(now) {
-            Ok(())
-        } else {
-            Err("it was still running a moment ago".to_owned())
-        }
+        asleep(server, |row| match row.rx_queue {
+            0 => Ok(()),
+            n if row.is_listener() => Err(format!("{n} connections are not accepted")),
+            n => Err(format!("{n} bytes from {} are not read", row.remote)),
+        })
     })
 }
 
@@ -122,33 +100,39 @@ fn wait_while_alive(
     })?
 }
 
-/// What must not change between two looks at a sleeping server: thread, times it was switched out.
-type Standstill = Vec<(i32, u64)>;
-
-fn asleep(server: &Server) -> Result<Standstill, String> {
-    if let Some(ending) = server.ended() {
-        return Err(format!("the server {ending}"));
-    }
-    let pid = server.pid();
-    let threads = probe::threads(pid).map_err(|unknown| unknown.to_string())?;
-    for thread in &threads {
-        if !thread.is_waiting() {
-            return Err(thread.to_string());
-        }
-    }
+/// The server sleeps, nothing is on its way to it, and each of its sockets is `fine`. Otherwise says what it does.
+///
+/// The threads are looked at before and after the sockets, and must not have run in between: so what the sockets
+/// show is what a sleeping server has left.
+fn asleep(server: &Server, fine: impl Fn(&TcpRow) -> Result<(), String>) -> Result<(), String> {
+    let before = standstill(server)?;
+    let told = |unknown: Unknown| unknown.to_string();
+    let (ours, theirs) = probe::both_ends(server.pid(), server.port()).map_err(told)?;
     // On loopback a sent byte is received at once, unless the kernel is busy elsewhere: then it is still
     // in the client's send queue.
-    if let Ok(rows) = probe::peers_of(pid, server.port())
-        && let Some(row) = rows
-            .iter()
-            .find(|row| row.tx_queue > 0 && !row.receiver_is_full())
+    if let Some(row) = theirs
+        .iter()
+        .find(|row| row.tx_queue > 0 && !row.receiver_is_full())
     {
         return Err(format!("{} bytes are on their way to it", row.tx_queue));
     }
-    Ok(threads
-        .iter()
-        .map(|thread| (thread.tid, thread.switches))
-        .collect())
+    ours.iter().try_for_each(fine)?;
+    match standstill(server)? == before {
+        true => Ok(()),
+        false => Err("it was still running a moment ago".to_owned()),
+    }
+}
+
+/// The threads, and how often each has been switched out; an error says which of them does not wait.
+fn standstill(server: &Server) -> Result<Vec<(i32, u64)>, String> {
+    let threads = probe::threads(server.pid()).map_err(|unknown| unknown.to_string())?;
+    match threads.iter().find(|thread| !thread.is_waiting()) {
+        Some(busy) => Err(busy.to_string()),
+        None => Ok(threads
+            .iter()
+            .map(|thread| (thread.tid, thread.switches))
+            .collect()),
+    }
 }
 
 /// The shortest time that a spin is judged by.

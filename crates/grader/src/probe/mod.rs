@@ -4,6 +4,7 @@
 //! [`Unknown`]: a check that cannot look must say so, and must never pass for that reason. The process can
 //! change or end between two reads; a single answer is a moment, not a fact that lasts.
 
+mod diag;
 mod epoll;
 mod process;
 mod syscall;
@@ -15,7 +16,7 @@ pub use process::{
     Cpu, Memory, cpu, descriptors, memory, raise_descriptor_limit, sockets, thread_count,
 };
 pub use syscall::Syscall;
-pub use tcp::{State, TcpRow, connections, listener, listening_ports, peers_of};
+pub use tcp::{State, TcpRow, both_ends, connections, listener, listening_ports, peers_of};
 pub use thread::{Thread, threads};
 
 use std::{fmt, fs, io};

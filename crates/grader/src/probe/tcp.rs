@@ -1,8 +1,8 @@
-//! Queues and states of TCP sockets, from `/proc/PID/net/tcp`.
+//! Queues and states of TCP sockets, as `/proc/PID/net/tcp` shows them.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{Told, read, sockets, unexpected};
+use super::{Told, diag, read, sockets, unexpected};
 
 /// The state of a TCP socket, with the kernel's number (`include/net/tcp_states.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum State {
 }
 
 impl State {
-    fn from_number(number: u8) -> Option<State> {
+    pub(super) fn from_number(number: u8) -> Option<State> {
         use State::*;
         let all = [
             Established,
@@ -77,19 +77,25 @@ impl TcpRow {
 }
 
 /// The sockets with this local port: a server's listener and its connections, also those that wait to be
-/// accepted or that are closed and still sending.
+/// accepted or that are closed and still sending. (Those in TIME_WAIT may be left out.)
 pub fn connections(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    let mut rows = table(pid, port)?;
-    rows.retain(|row| row.local.port() == port);
-    Ok(rows)
+    Ok(both_ends(pid, port)?.0)
 }
 
 /// The clients' ends of the connections to this port, as far as a process still has them open.
 /// Those that are still connecting do not count.
 pub fn peers_of(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    let mut rows = table(pid, port)?;
-    rows.retain(|row| row.remote.port() == port && row.state != State::SynSent && row.inode != 0);
-    Ok(rows)
+    Ok(both_ends(pid, port)?.1)
+}
+
+/// [`connections`] and [`peers_of`] at the same moment.
+pub fn both_ends(pid: i32, port: u16) -> Told<(Vec<TcpRow>, Vec<TcpRow>)> {
+    let rows = table(pid, port)?;
+    let ours = rows.iter().filter(|row| row.local.port() == port);
+    let theirs = rows
+        .iter()
+        .filter(|row| row.remote.port() == port && row.state != State::SynSent && row.inode != 0);
+    Ok((ours.copied().collect(), theirs.copied().collect()))
 }
 
 /// The listener on this port: its `rx_queue` is the number of connections that wait to be accepted.
@@ -111,35 +117,47 @@ pub fn listening_ports(pid: i32) -> Vec<u16> {
     let Ok(own) = sockets(pid) else {
         return Vec::new();
     };
-    let mut ports = Vec::new();
-    for table in ["tcp", "tcp6"] {
-        let Ok(text) = read(&format!("/proc/{pid}/net/{table}")) else {
-            continue;
-        };
-        let listeners = text
-            .lines()
-            .skip(1)
-            .filter_map(columns)
-            .filter(|columns| columns.state == "0A");
-        for listener in listeners {
-            let Some((_, port)) = listener.local.rsplit_once(':') else {
-                continue;
-            };
-            if let (Ok(port), Ok(inode)) = (u16::from_str_radix(port, 16), listener.inode.parse())
-                && own.iter().any(|(_, owned)| *owned == inode)
-                && !ports.contains(&port)
-            {
-                ports.push(port);
-            }
+    let is_own = |inode: u64| own.iter().any(|(_, owned)| *owned == inode);
+    let rows = diag::table().or_else(|_| proc_table(&format!("/proc/{pid}/net/tcp"), None));
+    let rows = rows.unwrap_or_default().into_iter();
+    let mut ports: Vec<_> = rows
+        .filter(|row| row.is_listener() && is_own(row.inode))
+        .map(|row| row.local.port())
+        .collect();
+    // The addresses of IPv6 are longer, and do not matter here.
+    let text = read(&format!("/proc/{pid}/net/tcp6")).unwrap_or_default();
+    for row in text
+        .lines()
+        .skip(1)
+        .filter_map(columns)
+        .filter(|row| row.state == "0A")
+    {
+        if let Some((_, port)) = row.local.rsplit_once(':')
+            && let (Ok(port), Ok(inode)) = (u16::from_str_radix(port, 16), row.inode.parse())
+            && is_own(inode)
+        {
+            ports.push(port);
         }
     }
+    ports.sort_unstable();
+    ports.dedup();
     ports
 }
 
-/// The rows with this port on either side.
+/// The rows with this port on either side: quickly where the kernel offers that, and otherwise from `/proc`.
 fn table(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    let path = format!("/proc/{pid}/net/tcp");
-    parse(&path, &read(&path)?, Some(port))
+    match diag::table() {
+        Ok(mut rows) => {
+            rows.retain(|row| row.local.port() == port || row.remote.port() == port);
+            Ok(rows)
+        }
+        Err(_) => proc_table(&format!("/proc/{pid}/net/tcp"), Some(port)),
+    }
+}
+
+/// The rows of a file in `/proc`; with a port, only those that have it on either side.
+pub(super) fn proc_table(path: &str, port: Option<u16>) -> Told<Vec<TcpRow>> {
+    parse(path, &read(path)?, port)
 }
 
 /// The columns that are of interest, as they stand.
