@@ -2,6 +2,7 @@
 //!
 //! They panic with a readable message, as `assert_eq!` does: they are for tests only.
 
+mod compare;
 mod demonstration;
 mod diff;
 mod observed;
