@@ -169,10 +169,15 @@ impl fmt::Display for Activity {
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
         write!(
             f,
-            "{:.1} ms of CPU in {:.0} ms in which nothing happened",
+            "{:.0} ms of CPU in {:.0} ms in which nothing happened",
             ms(self.running),
             ms(self.window)
-        )
+        )?;
+        // On a busy machine most of a spin is waiting for its turn.
+        if self.waiting > self.window / 10 {
+            write!(f, ", and wanted {:.0} ms more", ms(self.waiting))?;
+        }
+        Ok(())
     }
 }
 
