@@ -84,21 +84,40 @@ pub fn has(mask: &Value, flag: &str) -> bool {
     matches!(mask, Value::Flags(names) if names.iter().any(|name| name == flag))
 }
 
-/// What one connection must be watched for.
+/// As in the servers, in bytes.
+const READ_SIZE: i128 = 16 * 1024;
+const HIGH_WATER_MARK: i128 = 64 * 1024;
+const LOW_WATER_MARK: i128 = 16 * 1024;
+
+/// What is known of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Bytes that were read and not written yet.
-    pub waiting: i128,
-    /// The most that this ever was.
-    pub most: i128,
+    waiting: i128,
+    /// These have reached the high-water mark, and not yet fallen to the low one.
+    paused: bool,
     /// Its end of stream has been read.
-    pub at_end: bool,
+    at_end: bool,
+}
+
+impl Flow {
+    /// It must be watched for input.
+    pub fn wants_input(&self) -> bool {
+        !self.at_end && !self.paused
+    }
+
+    /// It must be watched for room to write.
+    pub fn has_output(&self) -> bool {
+        self.waiting > 0
+    }
 }
 
 /// Follows the bytes of each connection through a recording, by its descriptor.
 #[derive(Default)]
 pub struct Flows {
     pub of: BTreeMap<i128, Flow>,
+    /// How often a connection was paused.
+    pub pauses: usize,
 }
 
 impl Flows {
@@ -111,14 +130,21 @@ impl Flows {
             }
             ("read", Some(count)) => {
                 let flow = self.flow(call);
+                assert!(flow.wants_input(), "nothing is to be read now: {call}");
                 flow.waiting += count;
-                flow.most = flow.most.max(flow.waiting);
+                assert!(
+                    flow.waiting < HIGH_WATER_MARK + READ_SIZE,
+                    "{flow:?}: {call}"
+                );
+                flow.paused = flow.waiting >= HIGH_WATER_MARK;
                 flow.at_end = count == 0;
+                self.pauses += usize::from(flow.paused);
             }
             ("write", count) => {
                 let flow = self.flow(call);
                 assert_eq!(number(&call.args[2]), flow.waiting, "{call}");
                 flow.waiting -= count.unwrap_or(0);
+                flow.paused &= flow.waiting > LOW_WATER_MARK;
             }
             ("close", Some(_)) => {
                 self.of.remove(&number(&call.args[0]));

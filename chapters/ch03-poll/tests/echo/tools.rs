@@ -30,7 +30,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// Bytes that [`stuff`] sends again and again: a multiple of the pattern's period.
-const PIECE: usize = 251 * 256;
+pub const PIECE: usize = 251 * 256;
 
 /// Sends without reading, until the server takes no more, and returns how many bytes went. By then the
 /// server's output buffer is full, and so are the kernel's, here and there.
