@@ -110,6 +110,9 @@ catalogue! {
         "An output buffer has a high-water mark. Above it, stop reading from that client."
     NEVER_RESUMED "never-resumed" "ch04-epoll-lt" "a connection that was paused is not read any more"
         "When the output buffer has drained below the low-water mark, ask for input again."
+    INPUT_STILL_WATCHED "input-still-watched" "ch04-epoll-lt" "input is asked for that nobody is going to read"
+        "Level-triggered, EPOLLIN and EPOLLRDHUP are reported on every turn while bytes wait, or the end. Ask for them \
+         only while the server is willing to read."
 
     // epoll.
     STALE_INTEREST "stale-interest" "ch04-epoll-lt" "the interest list is not the list of connections"
@@ -148,6 +151,8 @@ catalogue! {
         "Try to write first. Rely on EPOLLOUT only after a short write or EAGAIN."
     READABLE_FORGOTTEN "readable-forgotten" "ch05-epoll-et" "after back-pressure the server forgot that input waits"
         "A connection that stopped reading without having seen EAGAIN is still readable, and no edge will say so."
+    HALF_AN_EVENT "half-an-event" "ch05-epoll-et" "of an event with IN and OUT, only one was handled"
+        "An event is a set of flags, and each of them is an edge that does not come again. Look at every one."
     ET_LOST "et-lost" "ch05-epoll-et" "EPOLLET was lost when the interest was changed"
         "EPOLL_CTL_MOD replaces the whole mask. Give every flag again."
 

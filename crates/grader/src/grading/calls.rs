@@ -36,7 +36,7 @@ pub(super) fn brief(call: &Call) -> String {
         }
     };
     let result = match &call.outcome {
-        Outcome::Returned { value, note, .. } => match ready(call, note.as_deref()) {
+        Outcome::Returned { value, .. } => match ready(call) {
             Some(ready) => format!("{} = {value}   {ready}", head),
             None => format!("{head} = {value}"),
         },
@@ -51,7 +51,11 @@ pub(super) fn brief(call: &Call) -> String {
 }
 
 /// What a wait reported: `5: IN, 3: IN`.
-fn ready(call: &Call, note: Option<&str>) -> Option<String> {
+pub(super) fn ready(call: &Call) -> Option<String> {
+    let note = match &call.outcome {
+        Outcome::Returned { note, .. } => note.as_deref(),
+        _ => None,
+    };
     let named = |id: &str, events: &str, fields: &[Field]| {
         let value = |name: &str| {
             let field = fields.iter().find(|field| field.name == name)?;

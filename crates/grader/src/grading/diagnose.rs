@@ -2,9 +2,10 @@
 
 use super::bug::{self, Bug};
 use super::calls::brief;
+use super::turn::Turn;
 use super::{Finding, Scene, Symptom};
 use crate::child::StartFailure;
-use crate::probe::{TcpRow, show_events};
+use crate::probe::TcpRow;
 
 /// A symptom with its scene, and the questions that can be asked of them.
 pub struct Case<'a> {
@@ -85,6 +86,14 @@ impl<'a> Case<'a> {
         Some(self.scene.interest(fd)?.1)
     }
 
+    /// The server watches with epoll, and has the client's connection open, but not in its interest list.
+    pub fn is_unregistered(&self) -> bool {
+        let is_open = self
+            .connection()
+            .is_some_and(|row| self.scene.fd_of(row).is_some());
+        is_open && !self.scene.epolls.is_empty() && self.mask().is_none()
+    }
+
     /// The client's connection is registered edge-triggered.
     pub fn is_edge_triggered(&self) -> bool {
         self.mask().is_some_and(|mask| mask & sys::EPOLLET != 0)
@@ -95,6 +104,35 @@ impl<'a> Case<'a> {
         let thread = self.scene.main_thread()?;
         let call = thread.syscall.as_ref().filter(|_| thread.state != 'R')?;
         (!call.is_event_wait()).then(|| call.to_string())
+    }
+
+    /// Whether the server, which sleeps in its wait, is told of input on this descriptor, and of room. `None`: it does
+    /// not sleep in a wait that can be looked into.
+    pub fn asks_for(&self, fd: i32) -> Option<(bool, bool)> {
+        if let Some(question) = &self.scene.question {
+            return Some((
+                question.readable.contains(&fd),
+                question.writable.contains(&fd),
+            ));
+        }
+        let thread = self.scene.main_thread()?;
+        let call = thread.syscall.as_ref()?;
+        if !call.name().starts_with("epoll_") || self.scene.epolls.is_empty() {
+            return None;
+        }
+        let mask = self.scene.interest(fd).map_or(0, |(_, mask)| mask);
+        Some((mask & sys::EPOLLIN != 0, mask & sys::EPOLLOUT != 0))
+    }
+
+    /// The same of the client's connection.
+    pub fn asks_for_client(&self) -> Option<(bool, bool)> {
+        self.asks_for(self.scene.fd_of(self.connection()?)?)
+    }
+
+    /// The descriptor is one of the server's connections.
+    pub(super) fn is_connection(&self, fd: i32) -> bool {
+        let mut rows = self.scene.rows.iter().filter(|row| !row.is_listener());
+        rows.any(|row| self.scene.fd_of(row) == Some(fd))
     }
 
     /// One of the last recorded calls is this one, with this outcome: a number or an error's name.
@@ -178,6 +216,9 @@ impl<'a> Case<'a> {
 
     /// CPU burns while nothing happens.
     fn spin(&self) -> Bug {
+        if let Some(bug) = Turn::last(&self.scene.calls).and_then(|turn| turn.bug()) {
+            return bug;
+        }
         if self.scene.close_wait() > 0 {
             return bug::END_NOT_CLOSED;
         }
@@ -217,173 +258,5 @@ impl<'a> Case<'a> {
             Some(mask) if self.unread() > 0 && mask & sys::EPOLLET != 0 => bug::ET_NOT_DRAINED,
             _ => bug::HUNG,
         }
-    }
-
-    /// What was seen, and the rule that was broken.
-    fn story(&self, bug: &Bug) -> String {
-        let mut story = vec![self.seen()];
-        if let Some(panic) = self.scene.output.panic().filter(|panic| !panic.is_todo()) {
-            story.push(format!("It {panic}."));
-        }
-        if !bug.rule.is_empty() {
-            story.push(bug.rule.to_owned());
-        }
-        story.join(" ")
-    }
-
-    fn seen(&self) -> String {
-        if let Some(panic) = self.scene.output.panic().filter(|panic| panic.is_todo()) {
-            let place: Vec<&str> = panic.place.splitn(3, ':').collect();
-            let line = place
-                .get(1)
-                .map_or(String::new(), |line| format!(":{line}"));
-            let task = panic
-                .message
-                .trim_start_matches("not yet implemented")
-                .trim_start_matches(": ");
-            return format!("Not written yet: start at {}{line}. {task}", place[0])
-                .trim_end()
-                .to_owned();
-        }
-        let ending = self
-            .scene
-            .ending
-            .map(|ending| format!(" The server {ending}."));
-        let ended = ending.as_deref().unwrap_or_default();
-        match self.symptom {
-            Symptom::NotStarted(failure) => format!("{failure}."),
-            Symptom::Ended if ended.is_empty() => "A thread of the server panicked.".to_owned(),
-            Symptom::Ended => ended.trim_start().to_owned(),
-            Symptom::Stall { step, got: 0, .. } => {
-                format!("The client wants to {step}. Nothing comes.{ended}")
-            }
-            Symptom::Stall { step, got, .. } => {
-                format!("The client wants to {step}. It has {got} bytes, and no more come.{ended}")
-            }
-            Symptom::ClosedEarly {
-                step, got, reset, ..
-            } => {
-                let how = if *reset { "was reset" } else { "was closed" };
-                format!(
-                    "The client wanted to {step}. After {got} bytes the connection {how}.{ended}"
-                )
-            }
-            Symptom::WrongBytes {
-                at, expected, got, ..
-            } if expected.is_empty() => {
-                format!(
-                    "Nothing more should come, but byte {at} is here: {}.{ended}",
-                    quoted(got)
-                )
-            }
-            Symptom::WrongBytes {
-                at, expected, got, ..
-            } => {
-                let (expected, got) = (quoted(expected), quoted(got));
-                format!(
-                    "The first wrong byte is number {at}, counted from 0: {got} in place of {expected}.{ended}"
-                )
-            }
-            Symptom::Spin(activity) => format!("The server used {activity}."),
-            Symptom::Growth {
-                what: "memory",
-                before,
-                after,
-            } => {
-                format!(
-                    "Memory grew from {} to {} KiB.{ended}",
-                    before / 1024,
-                    after / 1024
-                )
-            }
-            Symptom::Growth {
-                what,
-                before,
-                after,
-            } => {
-                format!("The number of {what} grew from {before} to {after}.{ended}")
-            }
-            Symptom::OtherCalls { file, .. } => format!(
-                "What the clients got is right. But the server's calls do not fit {file}, beside the exercise.{ended}"
-            ),
-            Symptom::Other(sentence) => format!("{sentence}.{ended}"),
-        }
-    }
-
-    /// The call that the server sleeps in, as the page shows it.
-    fn blocked(&self) -> Option<String> {
-        let thread = self.scene.main_thread()?;
-        match (&thread.syscall, thread.state) {
-            (_, 'R') if self.is_spin() => Some("... and so on, without a pause".to_owned()),
-            (Some(call), 'S') => Some(format!("{:<20} still here", call.to_string())),
-            _ => None,
-        }
-    }
-
-    fn evidence(&self) -> Vec<(String, String)> {
-        let mut rows = Vec::new();
-        let mut add = |what: String, source: &str| rows.push((what, source.to_owned()));
-        let scene = self.scene;
-        if scene.not_accepted() > 0 {
-            add(
-                format!("{} connections wait to be accepted", scene.not_accepted()),
-                "/proc/net/tcp",
-            );
-        }
-        if let Some(row) = self.connection() {
-            let name = match scene.fd_of(row) {
-                Some(fd) => format!("fd {fd}"),
-                None => "the client's connection".to_owned(),
-            };
-            if row.rx_queue > 0 {
-                add(
-                    format!("{name} has {} unread bytes", row.rx_queue),
-                    "/proc/net/tcp",
-                );
-            }
-            if row.tx_queue > 0 {
-                add(
-                    format!("{name} has {} bytes to be sent", row.tx_queue),
-                    "/proc/net/tcp",
-                );
-            }
-            if let Some((epoll, mask)) = scene.fd_of(row).and_then(|fd| scene.interest(fd)) {
-                add(
-                    format!("{name} is registered for {}", show_events(mask)),
-                    &format!("/proc/PID/fdinfo/{epoll}"),
-                );
-            }
-        }
-        if scene.close_wait() > 0 {
-            add(
-                format!("{} connections in CLOSE_WAIT", scene.close_wait()),
-                "/proc/net/tcp",
-            );
-        }
-        if let Some(activity) = scene
-            .activity
-            .as_ref()
-            .filter(|activity| activity.is_spin())
-        {
-            add(format!("{activity}"), "/proc/PID/schedstat");
-        }
-        if scene.threads.len() > 1 {
-            add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
-        }
-        if let Some(words) = scene.output.last_words().filter(|_| self.has_ended()) {
-            add(
-                words.lines().map(str::trim).collect::<Vec<_>>().join(" "),
-                "standard error",
-            );
-        }
-        rows
-    }
-}
-
-/// Bytes as text, where they are text.
-fn quoted(bytes: &[u8]) -> String {
-    match bytes {
-        [] => "nothing".to_owned(),
-        _ => format!("\"{}\"", bytes.escape_ascii()),
     }
 }

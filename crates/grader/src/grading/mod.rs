@@ -10,10 +10,13 @@
 pub mod bug;
 mod calls;
 mod diagnose;
+mod evidence;
 pub mod page;
 mod run;
 mod scene;
+mod story;
 mod suite;
+mod turn;
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use trace::{Call, Event, Parser};
 
 use crate::child::{Ending, Output, Server};
-use crate::probe::{self, Epoll, State, TcpRow, Thread};
+use crate::probe::{self, Epoll, Question, State, TcpRow, Thread};
 use crate::wait::{Activity, idle_cpu};
 
 /// How much of a recording is read from its end: more than all the calls that a page shows.
@@ -22,6 +22,8 @@ pub struct Scene {
     pub output: Output,
     /// Its threads, the main thread first.
     pub threads: Vec<Thread>,
+    /// What its main thread waits for, where it sleeps in `select` or `poll`.
+    pub question: Option<Question>,
     /// Its epoll instances.
     pub epolls: Vec<Epoll>,
     /// Its sockets with the listener's port.
@@ -52,6 +54,10 @@ impl Scene {
         if scene.ending.is_none() {
             scene.activity = idle_cpu(server).ok();
             scene.threads = probe::threads(pid).unwrap_or_default();
+            scene.question = scene.main_thread().and_then(|thread| {
+                let call = thread.syscall.as_ref()?;
+                probe::question(pid, call).ok().flatten()
+            });
             scene.epolls = probe::epolls(pid).unwrap_or_default();
             scene.sockets = probe::sockets(pid).unwrap_or_default();
             scene.descriptors = probe::descriptors(pid)

@@ -7,6 +7,7 @@
 mod diag;
 mod epoll;
 mod process;
+mod question;
 mod syscall;
 mod tcp;
 mod thread;
@@ -15,6 +16,7 @@ pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, memory, raise_descriptor_limit, sockets, thread_count,
 };
+pub use question::{Question, question};
 pub use syscall::Syscall;
 pub use tcp::{State, TcpRow, both_ends, connections, listener, listening_ports, peers_of};
 pub use thread::{Thread, threads};

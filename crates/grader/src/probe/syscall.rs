@@ -83,6 +83,11 @@ impl Syscall {
         matches!(self.name(), "select" | "pselect6").then_some(self.args[0] as i32)
     }
 
+    /// The arguments, as the kernel shows them.
+    pub(super) fn args(&self) -> &[u64; 6] {
+        &self.args
+    }
+
     /// The timeout in milliseconds of `poll` and `epoll_wait`; -1 waits without end.
     pub fn timeout_ms(&self) -> Option<i32> {
         match self.name() {

@@ -1,0 +1,149 @@
+//! What a thread waits for in `select` or `poll`: the sets lie in its own memory, and `/proc/PID/mem` shows them.
+//!
+//! The kernel writes the answer into the same memory, but only when the call returns.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::{Syscall, Told, unreadable};
+
+/// The descriptors that a sleeping `select` or `poll` waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Those that shall be readable.
+    pub readable: Vec<i32>,
+    /// Those that shall be writable.
+    pub writable: Vec<i32>,
+}
+
+/// Bits of an `fd_set` that the C library knows; the kernel takes more, but no program of the workshop asks for them.
+const FD_SETSIZE: usize = 1024;
+
+/// More entries than this are not read of a `poll` array: a page shows only a few.
+const ENTRIES: usize = 4096;
+
+/// Reads the question of a thread that sleeps in this call. `None`: it sleeps in another one.
+pub fn question(pid: i32, call: &Syscall) -> Told<Option<Question>> {
+    let args = call.args();
+    match call.name() {
+        "select" | "pselect6" => {
+            let bits = (args[0] as usize).min(FD_SETSIZE);
+            Ok(Some(Question {
+                readable: set(pid, args[1], bits)?,
+                writable: set(pid, args[2], bits)?,
+            }))
+        }
+        "poll" | "ppoll" => entries(pid, args[0], (args[1] as usize).min(ENTRIES)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The members of an `fd_set` at this address, below `bits`. Bit n of word n/64 is descriptor n; the words lie in
+/// memory with their lowest byte first, so it is also bit n mod 8 of byte n/8.
+fn set(pid: i32, address: u64, bits: usize) -> Told<Vec<i32>> {
+    if address == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = memory(pid, address, bits.div_ceil(8))?;
+    let members = (0..bits).filter(|bit| bytes[bit / 8] & (1 << (bit % 8)) != 0);
+    Ok(members.map(|bit| bit as i32).collect())
+}
+
+/// The entries of a `pollfd` array: `int fd; short events; short revents`, 8 bytes (`poll(2)`).
+fn entries(pid: i32, address: u64, count: usize) -> Told<Question> {
+    const SIZE: usize = 8;
+    let bytes = memory(pid, address, count * SIZE)?;
+    let mut question = Question::default();
+    for entry in bytes.chunks_exact(SIZE) {
+        let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        let events = i16::from_ne_bytes([entry[4], entry[5]]);
+        if fd >= 0 && events & sys::POLLIN != 0 {
+            question.readable.push(fd);
+        }
+        if fd >= 0 && events & sys::POLLOUT != 0 {
+            question.writable.push(fd);
+        }
+    }
+    Ok(question)
+}
+
+/// A piece of a process's memory. A process may look into its children's, unless the system forbids it.
+fn memory(pid: i32, address: u64, len: usize) -> Told<Vec<u8>> {
+    let path = format!("/proc/{pid}/mem");
+    let mut bytes = vec![0; len];
+    File::open(&path)
+        .and_then(|file| file.read_exact_at(&mut bytes, address))
+        .map_err(|error| unreadable(&path, &error))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The call that a thread of this process would sleep in.
+    #[cfg(target_arch = "x86_64")]
+    fn call(number: u64, args: [u64; 3]) -> Syscall {
+        let [a, b, c] = args;
+        Syscall::parse(&format!(
+            "{number} {a:#x} {b:#x} {c:#x} 0x0 0x0 0x0 0x1 0x2"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn reads_the_sets_of_a_select() {
+        let own = std::process::id() as i32;
+        let mut readable = sys::FdSet::new();
+        for fd in [3, 9, 64] {
+            readable.insert(fd).unwrap();
+        }
+        let address = &raw const readable as u64;
+        // Bits at and above nfds are no part of the question.
+        for (nfds, expected) in [(65, vec![3, 9, 64]), (64, vec![3, 9]), (3, vec![])] {
+            let question = question(own, &call(23, [nfds, address, 0]))
+                .unwrap()
+                .unwrap();
+            assert_eq!(
+                (question.readable, question.writable),
+                (expected, vec![]),
+                "nfds {nfds}"
+            );
+        }
+        std::hint::black_box(readable);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn reads_the_entries_of_a_poll() {
+        let own = std::process::id() as i32;
+        let entry = |fd: i32, events: i16| {
+            let mut bytes = [0; 8];
+            bytes[..4].copy_from_slice(&fd.to_ne_bytes());
+            bytes[4..6].copy_from_slice(&events.to_ne_bytes());
+            bytes
+        };
+        let array = [
+            entry(5, sys::POLLIN),
+            entry(6, sys::POLLIN | sys::POLLOUT),
+            entry(-1, sys::POLLIN),
+            entry(7, 0),
+        ];
+        let address = array.as_ptr() as u64;
+        let question = question(own, &call(7, [address, 4, 0])).unwrap().unwrap();
+        assert_eq!(
+            (question.readable, question.writable),
+            (vec![5, 6], vec![6])
+        );
+        std::hint::black_box(array);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn another_call_asks_nothing_and_another_address_cannot_be_read() {
+        let own = std::process::id() as i32;
+        assert_eq!(question(own, &call(0, [5, 0, 0])), Ok(None));
+        assert!(question(own, &call(23, [10, 8, 0])).is_err());
+    }
+}
