@@ -138,9 +138,15 @@ fn standstill(server: &Server) -> Result<Vec<(i32, u64)>, String> {
 /// The shortest time that a spin is judged by.
 const WINDOW: Duration = Duration::from_millis(150);
 
-/// Less CPU time than this in a window is no spin. A program that spins burns all of the window, or its
+/// As long as it is not clear whether a process spins or is only kept from running, it is watched on, up to this.
+const LONGEST_WINDOW: Duration = Duration::from_millis(1500);
+
+/// How often a look is taken at whether a thread is runnable.
+const SAMPLE: Duration = Duration::from_millis(5);
+
+/// A process that used less than this part of a window did not spin. One that spins burns all of the window, or its
 /// share of it, and even with ten others on each core that is more than this.
-const NOTHING: Duration = Duration::from_millis(5);
+const NOTHING: u32 = 30;
 
 /// What a process did while nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +166,11 @@ impl Activity {
     /// the window however busy the machine is; half is demanded. A server that ticks now and then may wait
     /// long for a core, but runs only for microseconds.
     pub fn is_spin(&self) -> bool {
-        self.running >= NOTHING && self.running + self.waiting >= self.window / 2
+        self.wants_to_run() && self.running >= self.window / NOTHING
+    }
+
+    fn wants_to_run(&self) -> bool {
+        self.running + self.waiting >= self.window / 2
     }
 }
 
@@ -183,14 +193,31 @@ impl fmt::Display for Activity {
 
 /// Watches what the server does in a window of at least `window`, in which nobody must talk to it.
 pub fn activity(server: &Server, window: Duration) -> Told<Activity> {
-    let (start, before) = (Instant::now(), probe::cpu(server.pid())?);
-    thread::sleep(window);
-    let (after, window) = (probe::cpu(server.pid())?, start.elapsed());
-    Ok(Activity {
-        window,
-        running: after.running.saturating_sub(before.running),
-        waiting: after.waiting.saturating_sub(before.waiting),
-    })
+    let pid = server.pid();
+    let (start, before) = (Instant::now(), probe::cpu(pid)?);
+    let (mut samples, mut runnable) = (0_u32, 0_u32);
+    loop {
+        thread::sleep(SAMPLE);
+        samples += 1;
+        runnable += u32::from(probe::is_runnable(pid)?);
+        let elapsed = start.elapsed();
+        if elapsed < window {
+            continue;
+        }
+        let after = probe::cpu(pid)?;
+        let running = after.running.saturating_sub(before.running);
+        // The kernel counts a wait for a core only when it is over. The samples see one that still lasts.
+        let counted = after.waiting.saturating_sub(before.waiting);
+        let sampled = (elapsed * runnable / samples).saturating_sub(running);
+        let activity = Activity {
+            window: elapsed,
+            running,
+            waiting: counted.max(sampled),
+        };
+        if !activity.wants_to_run() || activity.is_spin() || elapsed >= window.max(LONGEST_WINDOW) {
+            return Ok(activity);
+        }
+    }
 }
 
 /// How much CPU the server burns while nothing happens: the quietest of up to three windows, so that the
@@ -205,4 +232,33 @@ pub fn idle_cpu(server: &Server) -> Told<Activity> {
         quietest = activity(server, WINDOW)?;
     }
     Ok(quietest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn activity(window: u64, running: u64, waiting: u64) -> Activity {
+        let ms = Duration::from_millis;
+        Activity {
+            window: ms(window),
+            running: ms(running),
+            waiting: ms(waiting),
+        }
+    }
+
+    #[test]
+    fn a_spin_is_known_on_a_quiet_and_on_a_busy_machine() {
+        assert!(activity(150, 149, 0).is_spin());
+        assert!(activity(150, 70, 75).is_spin());
+        assert!(activity(1500, 60, 1300).is_spin());
+    }
+
+    #[test]
+    fn a_tick_and_a_long_wait_for_a_core_are_no_spin() {
+        assert!(!activity(150, 1, 0).is_spin());
+        assert!(!activity(150, 1, 140).is_spin());
+        assert!(!activity(150, 20, 30).is_spin());
+        assert!(!activity(1500, 6, 1300).is_spin());
+    }
 }

@@ -153,6 +153,8 @@ mod tests {
 
         let own = |mut rows: Vec<TcpRow>| {
             rows.retain(|row| addr.port() == row.local.port() || addr.port() == row.remote.port());
+            // An earlier user of the port.
+            rows.retain(|row| row.state != State::TimeWait);
             rows.sort_by_key(|row| (row.local, row.remote));
             rows
         };

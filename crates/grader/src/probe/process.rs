@@ -156,6 +156,23 @@ fn parse_stat(text: &str) -> Option<Duration> {
     Some(TICK * (utime + stime))
 }
 
+/// Some thread of a process runs, or would run if a core were free.
+pub fn is_runnable(pid: i32) -> Told<bool> {
+    let path = format!("/proc/{pid}/task");
+    for entry in fs::read_dir(&path).map_err(|error| unreadable(&path, &error))? {
+        let entry = entry.map_err(|error| unreadable(&path, &error))?;
+        // A thread that has ended meanwhile does not run.
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        if stat
+            .rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.starts_with(" R "))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// `RUNNING WAITING TIMESLICES`, the first two in nanoseconds (`Documentation/scheduler/sched-stats.rst`).
 fn parse_schedstat(text: &str) -> Option<Cpu> {
     let mut words = text.split_ascii_whitespace().map(str::parse);
