@@ -136,6 +136,34 @@ fn a_reset_is_told_from_an_end() {
 }
 
 #[test]
+fn a_reset_behind_bytes_is_no_end() {
+    use std::io::Write;
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else {
+        panic!("it was bound to an IPv4 address");
+    };
+    let mut peer = Peer::connect(addr).unwrap();
+    peer.send(b"nobody reads this").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    wait_until(DEADLINE, || server.peek(&mut [0]).is_ok_and(|n| n > 0)).unwrap();
+    server.write_all(b"bytes").unwrap();
+    // A close with unread input resets the connection.
+    drop(server);
+    let mut received = Vec::new();
+    let mut stop = None;
+    wait_until(DEADLINE, || {
+        match peer.read_available() {
+            Ok(bytes) => received.extend(bytes),
+            Err(error) => stop = Some(error),
+        }
+        stop.is_some()
+    })
+    .unwrap();
+    assert_eq!((received, stop), (b"bytes".to_vec(), Some(Stop::Reset)));
+}
+
+#[test]
 fn nothing_comes_and_the_deadline_says_so() {
     let server = Program::new(example("right")).start().unwrap();
     let mut peer = Peer::connect(server.addr()).unwrap();

@@ -109,6 +109,7 @@ impl Connect {
             socket: Some(socket),
             steps: self.steps,
             deadline: self.deadline,
+            was_reset: false,
         })
     }
 

@@ -26,6 +26,8 @@ pub struct Peer {
     socket: Option<OwnedFd>,
     steps: Steps,
     deadline: Duration,
+    /// A read has said ECONNRESET. The kernel says it once, and then 0 as after a usual end.
+    was_reset: bool,
 }
 
 /// Why a step did not come to its end.

@@ -223,13 +223,18 @@ impl Peer {
     }
 
     /// Reads what is there, at most `buf.len()` bytes; `None` if nothing is.
-    fn try_read(&self, buf: &mut [u8]) -> Result<Option<usize>, Stop> {
+    fn try_read(&mut self, buf: &mut [u8]) -> Result<Option<usize>, Stop> {
         let socket = self.socket.as_ref().ok_or(Stop::Failed(Errno::EBADF))?;
         match sys::read(socket, buf) {
+            Ok(0) if self.was_reset => Err(Stop::Reset),
             Ok(0) => Err(Stop::EndOfStream),
             Ok(n) => Ok(Some(n)),
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-            Err(errno) => Err(Stop::of(errno)),
+            Err(errno) => {
+                let stop = Stop::of(errno);
+                self.was_reset |= stop == Stop::Reset;
+                Err(stop)
+            }
         }
     }
 }
