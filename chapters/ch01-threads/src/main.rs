@@ -115,21 +115,30 @@ fn start_server(listener: OwnedFd) -> Result<(JoinHandle<Result<()>>, Receiver<S
 }
 
 fn accept_clients(listener: OwnedFd, tell: &Sender<String>) -> Result<()> {
+    let mut threads = Vec::new();
     for number in 0..CLIENTS {
         // Sleeps until somebody connects.
         let connection = sys::accept4(&listener, SOCK_CLOEXEC).context("accept4")?;
         let (fd, new) = (listener.as_raw_fd(), connection.as_raw_fd());
         let its_own = tell.clone();
-        Builder::new()
+        let thread = Builder::new()
             .name(format!("client {number}"))
             .spawn(move || converse(connection, &its_own))
             .context("start a thread for a client")?;
+        threads.push(thread);
         // It fails if the main thread has given up; then that says why.
         let _ = tell.send(format!(
             "fd {fd}: accept() -> new fd {new}, and a new thread"
         ));
     }
-    sys::close(listener).context("close the listener")
+    sys::close(listener).context("close the listener")?;
+    // A process that ends does not wait for its threads: it would cut them off in the middle of a call.
+    for thread in threads {
+        thread
+            .join()
+            .map_err(|_| anyhow!("a client's thread panicked"))?;
+    }
+    Ok(())
 }
 
 /// All that a client's thread does. `serve::echo` sleeps in `read` until the client speaks.
