@@ -52,7 +52,12 @@ pub fn assert_passes(exercise: &str, subject: &grading::Subject) {
             grading::Verdict::Skipped(reason) => println!("{}: not judged: {reason}", check.name),
             grading::Verdict::Failed(finding) => {
                 let (of, check) = (exercise.checks.len(), check.name);
-                let heading = grading::page::Heading { exercise: exercise.name, number, of, check };
+                let heading = grading::page::Heading {
+                    exercise: exercise.name,
+                    number,
+                    of,
+                    check,
+                };
                 panic!("\n{}", grading::page::page(&heading, &finding, false));
             }
         }

@@ -1,7 +1,7 @@
 //! Exercise 3: an echo server on `poll`, with an output buffer for each connection.
 #![forbid(unsafe_code)]
 // While parts are not written, the compiler would warn about what they will use. Remove this line at the end.
-#![allow(unused)]
+#![allow(unused, clippy::ptr_arg)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
