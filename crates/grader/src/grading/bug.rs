@@ -93,7 +93,8 @@ catalogue! {
     CLOSED_STILL_POLLED "closed-still-polled" "ch03-poll" "a closed descriptor is still in the list"
         "poll says POLLNVAL for it, at once and for ever. Remove the entry, or set its fd to -1."
     HUP_IGNORED "hup-ignored" "ch03-poll" "ERR or HUP was reported and nothing was done"
-        "Both come unasked and stay. Treat them as readable: read then tells the error, and the close ends it."
+        "ERR and HUP come unasked, and stay until the descriptor is closed. Treat them as readable: read then tells what \
+         has happened, and the close ends it."
     TABLE_FULL "table-full" "ch03-poll" "the server has room for a fixed number of clients only"
         "poll has no ceiling of its own. Grow the list; the descriptor limit is the only bound."
 
@@ -111,8 +112,8 @@ catalogue! {
     NEVER_RESUMED "never-resumed" "ch04-epoll-lt" "a connection that was paused is not read any more"
         "When the output buffer has drained below the low-water mark, ask for input again."
     INPUT_STILL_WATCHED "input-still-watched" "ch04-epoll-lt" "input is asked for that nobody is going to read"
-        "Level-triggered, EPOLLIN and EPOLLRDHUP are reported on every turn while bytes wait, or the end. Ask for them \
-         only while the server is willing to read."
+        "Level-triggered epoll reports EPOLLIN while bytes wait, and EPOLLRDHUP after the end, on every turn. Ask for \
+         them only while the server is going to read."
 
     // epoll.
     STALE_INTEREST "stale-interest" "ch04-epoll-lt" "the interest list is not the list of connections"

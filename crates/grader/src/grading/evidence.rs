@@ -1,6 +1,9 @@
 //! The evidence of a failure page: what `/proc` shows, and where.
 
+use trace::Call;
+
 use super::Case;
+use super::calls::brief;
 use crate::probe::show_events;
 
 /// How many entries of an interest list a page shows: enough for the situations in which a server spins.
@@ -56,24 +59,41 @@ impl Case<'_> {
         }
         if self.is_spin() && self.connection().is_none() {
             // Nobody can say which of them keeps the server awake; the masks show it.
-            let listed = scene.epolls.iter().flat_map(|epoll| {
-                let interests = epoll.interests.iter();
-                interests.map(move |interest| (epoll.fd, interest))
-            });
-            for (epoll, interest) in listed.take(INTERESTS_SHOWN) {
-                let closed = match scene.sockets.iter().any(|(fd, _)| *fd == interest.fd) {
-                    true => "",
-                    false => ", and is no open socket",
+            let listener = scene.listener().and_then(|row| scene.fd_of(row));
+            let mut listed: Vec<_> = (scene.epolls.iter())
+                .flat_map(|epoll| epoll.interests.iter().map(|interest| (epoll.fd, interest)))
+                .collect();
+            listed.sort_by_key(|(_, interest)| (Some(interest.fd) != listener, interest.fd));
+            for (epoll, interest) in listed.into_iter().take(INTERESTS_SHOWN) {
+                let name = match Some(interest.fd) == listener {
+                    true => format!("the listener, fd {},", interest.fd),
+                    false => format!("fd {}", interest.fd),
                 };
+                let inode = (scene.sockets.iter())
+                    .find(|(fd, _)| *fd == interest.fd)
+                    .map(|(_, inode)| *inode);
+                let row = (scene.rows.iter())
+                    .find(|row| Some(row.inode) == inode && !row.is_listener() && row.rx_queue > 0);
+                let more = match (inode, row) {
+                    (None, _) => ", and is no open socket".to_owned(),
+                    (_, Some(row)) => format!(", and has {} unread bytes", row.rx_queue),
+                    _ => String::new(),
+                };
+                let mask = show_events(interest.events);
                 add(
-                    format!(
-                        "fd {} is registered for {}{closed}",
-                        interest.fd,
-                        show_events(interest.events)
-                    ),
+                    format!("{name} is registered for {mask}{more}"),
                     &format!("/proc/PID/fdinfo/{epoll}"),
                 );
             }
+        }
+        let no_room = |call: &&Call| {
+            call.name == "read" && call.args.get(2).is_some_and(|len| len.to_string() == "0")
+        };
+        if let Some(call) = scene.calls.iter().find(no_room) {
+            add(
+                format!("{}: a read with no room to read into", brief(call)),
+                "the recorded calls",
+            );
         }
         if scene.close_wait() > 0 {
             add(

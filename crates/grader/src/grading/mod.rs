@@ -9,6 +9,7 @@
 
 pub mod bug;
 mod calls;
+mod client;
 mod diagnose;
 mod evidence;
 pub mod page;
@@ -21,8 +22,9 @@ mod turn;
 use std::path::{Path, PathBuf};
 
 pub use bug::Bug;
+pub use client::Client;
 pub use diagnose::Case;
-pub use run::{Client, Run, Symptom, Trouble};
+pub use run::{Run, Symptom, Trouble};
 pub use scene::Scene;
 pub use suite::grade_as_tests;
 

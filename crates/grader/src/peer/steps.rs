@@ -36,6 +36,11 @@ impl Steps {
         }
     }
 
+    /// True if both are the same list, whatever the prefix.
+    pub(crate) fn is_part_of(&self, other: &Steps) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// The steps in their order.
     pub fn list(&self) -> Vec<String> {
         self.shared
