@@ -77,12 +77,14 @@ catalogue! {
     SET_NOT_REBUILT "set-not-rebuilt" "ch02-select" "the descriptor set was not built anew"
         "select clears the bits of those that are not ready, so the set must be filled again on every turn."
     NFDS_IS_NOT_A_COUNT "nfds-is-not-a-count" "ch02-select" "the kernel was not told to look at every descriptor"
-        "nfds is the highest descriptor plus one, of all that are watched; not how many there are."
+        "nfds is the highest descriptor plus one, of all that are watched. It is not how many there are, and the newest \
+         need not be the highest."
     TIMEOUT_NOT_REBUILT "timeout-not-rebuilt" "ch02-select" "select's timeout was used twice"
         "Linux writes the time that is left back into the timeval. After the first time-out it is zero, and \
          select no longer sleeps."
-    FD_SETSIZE_OVERFLOW "fd-setsize-overflow" "ch02-select" "a descriptor of 1024 or more was put into an fd_set"
-        "An fd_set has 1024 bits. Refuse a connection whose descriptor has none; serve the others."
+    FD_SETSIZE_OVERFLOW "fd-setsize-overflow" "ch02-select" "a descriptor of 1024 or more was not refused"
+        "An fd_set has 1024 bits, for the descriptors 0 to 1023. Close a connection at once whose descriptor has none, and \
+         serve the others."
     END_NOT_CLOSED "end-not-closed" "ch02-select" "the end of a stream was not followed by a close"
         "A read of 0 is the end. The descriptor stays readable for ever, so it must be closed or no longer watched."
     EAGAIN_IS_NOT_AN_END "eagain-is-not-an-end" "ch03-poll" "EAGAIN was taken for an error"

@@ -29,7 +29,12 @@ pub(super) fn brief(call: &Call) -> String {
             "-1" => format!("poll({} entries)", arg(1)),
             timeout => format!("poll({} entries, {timeout} ms)", arg(1)),
         },
-        "select" => format!("select({}, {}, {})", arg(0), arg(1), arg(2)),
+        "select" => {
+            let set = |index: usize| call.args.get(index).map(members).unwrap_or_default();
+            let timeout = call.args.get(4).and_then(milliseconds);
+            let timeout = timeout.map_or(String::new(), |ms| format!(", {ms} ms"));
+            format!("select({}, {}, {}{timeout})", arg(0), set(1), set(2))
+        }
         name => {
             let args: Vec<_> = call.args.iter().map(short).collect();
             format!("{name}({})", args.join(", "))
@@ -48,6 +53,21 @@ pub(super) fn brief(call: &Call) -> String {
         Some((end, _)) => format!("{}..", &result[..end]),
         None => result,
     }
+}
+
+/// The last calls of a server, at most so many, without those that make the listener: they are the same everywhere.
+pub(super) fn last(calls: &[Call], most: usize) -> Vec<String> {
+    const SETUP: &[&str] = &["close_range", "socket", "setsockopt", "bind", "getsockname"];
+    let begins = calls
+        .iter()
+        .position(|call| !SETUP.contains(&call.name.as_str()));
+    let calls = &calls[begins.unwrap_or(0)..];
+    let own: Vec<&Call> = calls
+        .iter()
+        .filter(|call| call.name != "getsockname")
+        .collect();
+    let shown = own[own.len().saturating_sub(most)..].iter();
+    shown.map(|call| brief(call)).collect()
 }
 
 /// What a wait reported: `5: IN, 3: IN`.
@@ -86,6 +106,47 @@ pub(super) fn ready(call: &Call) -> Option<String> {
     }
 }
 
+/// A set, not too long; `NULL` stays `NULL`.
+fn members(value: &Value) -> String {
+    let numbers: Option<Vec<i32>> = match value {
+        Value::Set(values) => values
+            .iter()
+            .map(|value| value.to_string().parse().ok())
+            .collect(),
+        _ => None,
+    };
+    numbers.map_or_else(|| value.to_string(), |numbers| set(&numbers))
+}
+
+/// A `timeval` in milliseconds. `None`: there is none.
+fn milliseconds(value: &Value) -> Option<i64> {
+    let Value::Struct(fields) = value else {
+        return None;
+    };
+    let number = |name: &str| -> Option<i64> {
+        let field = fields.iter().find(|field| field.name == name)?;
+        field.value.to_string().parse().ok()
+    };
+    // Rounded up, so that only zero is 0 ms.
+    Some(number("tv_sec")? * 1000 + (number("tv_usec")? + 999) / 1000)
+}
+
+/// Descriptors as a set is shown: `[3 5 6]`. Of a long one only the beginning and the end.
+pub(super) fn set(descriptors: &[i32]) -> String {
+    /// More would not fit into half a page.
+    const LONGEST: usize = 6;
+    let words = |some: &[i32]| {
+        let words: Vec<String> = some.iter().map(i32::to_string).collect();
+        words.join(" ")
+    };
+    match descriptors {
+        [first, second, .., last] if descriptors.len() > LONGEST => {
+            format!("[{first} {second} .. {last}]")
+        }
+        all => format!("[{}]", words(all)),
+    }
+}
+
 /// A value without the prefixes that all its kind share: `EPOLLIN|EPOLLET` is `IN|ET`.
 fn short(value: &Value) -> String {
     let text = value.to_string();
@@ -108,6 +169,7 @@ mod tests {
             read(5, 0x7ffc98a20b0, 4096) = -1 EAGAIN (Resource temporarily unavailable)\n\
             poll([{fd=3, events=POLLIN}, {fd=4, events=POLLIN}], 2, -1) = 1 ([{fd=4, revents=POLLIN|POLLHUP}])\n\
             select(5, [3 4], NULL, NULL, NULL) = 1 (in [3])\n\
+            select(12, [3 4 5 6 7 9 11], [], NULL, {tv_sec=1, tv_usec=1}) = 0 (Timeout)\n\
             epoll_wait(4, [], 64, 20) = 0\n";
         let lines = trace::parse(text).expect("a recording");
         let shown: Vec<_> = lines
@@ -127,6 +189,7 @@ mod tests {
                 "read(5, 4096) = EAGAIN",
                 "poll(2 entries) = 1   4: IN|HUP",
                 "select(5, [3 4], NULL) = 1   in [3]",
+                "select(12, [3 4 .. 11], [], 1001 ms) = 0",
                 "epoll_wait(4, 20 ms) = 0",
             ]
         );

@@ -209,7 +209,7 @@ impl Client {
     }
 
     /// Compares a piece, which begins at `begin` in a stream of `len` bytes, with what `byte` says of each.
-    fn compare(
+    pub fn compare(
         &self,
         piece: &[u8],
         begin: usize,
@@ -271,7 +271,7 @@ impl Client {
 
     /// Ends the check with this client's symptom.
     pub fn seen(&self, symptom: Symptom) -> Trouble {
-        if matches!(symptom, Symptom::ClosedEarly { .. }) {
+        if matches!(symptom, Symptom::ClosedEarly { .. } | Symptom::Other(_)) {
             wait_for_ending(&self.server);
         }
         let mut steps = self.script.list();

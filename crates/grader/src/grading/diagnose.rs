@@ -1,7 +1,7 @@
 //! From the symptom to the cause: what the evidence says, and which name the bug has.
 
 use super::bug::{self, Bug};
-use super::calls::brief;
+use super::calls::last;
 use super::turn::Turn;
 use super::{Finding, Scene, Symptom};
 use crate::child::StartFailure;
@@ -110,10 +110,7 @@ impl<'a> Case<'a> {
     /// not sleep in a wait that can be looked into.
     pub fn asks_for(&self, fd: i32) -> Option<(bool, bool)> {
         if let Some(question) = &self.scene.question {
-            return Some((
-                question.readable.contains(&fd),
-                question.writable.contains(&fd),
-            ));
+            return Some(question.asks_for(fd));
         }
         let thread = self.scene.main_thread()?;
         let call = thread.syscall.as_ref()?;
@@ -153,15 +150,11 @@ impl<'a> Case<'a> {
             .certain()
             .or_else(|| suspects(self))
             .unwrap_or_else(|| self.by_evidence());
-        let calls = &self.scene.calls;
         Finding {
             bug,
             story: self.story(&bug),
             steps: self.scene.steps.clone(),
-            calls: calls[calls.len().saturating_sub(CALLS_SHOWN)..]
-                .iter()
-                .map(brief)
-                .collect(),
+            calls: last(&self.scene.calls, CALLS_SHOWN),
             blocked: self.blocked(),
             evidence: self.evidence(),
             divergence: match self.symptom {

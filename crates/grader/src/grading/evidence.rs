@@ -2,8 +2,8 @@
 
 use trace::Call;
 
-use super::Case;
-use super::calls::brief;
+use super::calls::{brief, set};
+use super::{Case, Symptom};
 use crate::probe::show_events;
 
 /// How many entries of an interest list a page shows: enough for the situations in which a server spins.
@@ -15,11 +15,16 @@ impl Case<'_> {
         let mut rows = Vec::new();
         let mut add = |what: String, source: &str| rows.push((what, source.to_owned()));
         let scene = self.scene;
-        if scene.not_accepted() > 0 {
-            add(
-                format!("{} connections wait to be accepted", scene.not_accepted()),
+        match scene.not_accepted() {
+            0 => {}
+            1 => add(
+                "1 connection waits to be accepted".to_owned(),
                 "/proc/net/tcp",
-            );
+            ),
+            many => add(
+                format!("{many} connections wait to be accepted"),
+                "/proc/net/tcp",
+            ),
         }
         if let Some(row) = self.connection() {
             let name = match scene.fd_of(row) {
@@ -53,7 +58,7 @@ impl Case<'_> {
         if let Some(question) = &scene.question {
             let (input, room) = (set(&question.readable), set(&question.writable));
             add(
-                format!("it waits for input on {input}, for room on {room}"),
+                format!("it watches {input} to read, {room} to write"),
                 "/proc/PID/mem",
             );
         }
@@ -95,44 +100,41 @@ impl Case<'_> {
                 "the recorded calls",
             );
         }
-        if scene.close_wait() > 0 {
-            add(
-                format!("{} connections in CLOSE_WAIT", scene.close_wait()),
+        match scene.close_wait() {
+            0 => {}
+            1 => add(
+                "1 connection in CLOSE_WAIT: its client has ended, the server has not".to_owned(),
                 "/proc/net/tcp",
-            );
+            ),
+            many => add(
+                format!(
+                    "{many} connections in CLOSE_WAIT: their clients have ended, the server has not"
+                ),
+                "/proc/net/tcp",
+            ),
         }
-        if let Some(activity) = scene
-            .activity
-            .as_ref()
-            .filter(|activity| activity.is_spin())
-        {
+        // The symptom's own measurement, if that is what it was.
+        let activity = match self.symptom {
+            Symptom::Spin(activity) => Some(activity),
+            _ => scene
+                .activity
+                .as_ref()
+                .filter(|activity| activity.is_spin()),
+        };
+        if let Some(activity) = activity {
             add(format!("{activity}"), "/proc/PID/schedstat");
         }
         if scene.threads.len() > 1 {
             add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
         }
         if let Some(words) = scene.output.last_words().filter(|_| self.has_ended()) {
-            add(
-                words.lines().map(str::trim).collect::<Vec<_>>().join(" "),
-                "standard error",
-            );
+            // The source says whose words they are.
+            let words = words
+                .split_once(":\n")
+                .map_or(words.as_str(), |(_, words)| words);
+            let words: Vec<_> = words.lines().map(str::trim).collect();
+            add(words.join(" "), "standard error");
         }
         rows
-    }
-}
-
-/// Descriptors as a set is shown: `[3 5 6]`. Of a long one only the beginning and the end.
-pub(super) fn set(descriptors: &[i32]) -> String {
-    /// More would not fit into half a page.
-    const LONGEST: usize = 6;
-    let words = |some: &[i32]| {
-        let words: Vec<String> = some.iter().map(i32::to_string).collect();
-        words.join(" ")
-    };
-    match descriptors {
-        [first, second, .., last] if descriptors.len() > LONGEST => {
-            format!("[{first} {second} .. {last}]")
-        }
-        all => format!("[{}]", words(all)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Bug, Finding, bug};
+use super::{Finding, bug};
 
 /// What a page says besides the finding.
 pub struct Heading<'a> {
@@ -73,29 +73,31 @@ fn render(
         of,
         check,
     } = heading;
-    let title = format!("{exercise}  check {number} of {of}  {check}");
-    let gap = WIDTH
-        .saturating_sub(title.chars().count() + "FAILED".len())
-        .max(2);
-    writeln!(
-        page,
-        "{}{:gap$}{}\n",
-        paint.bold(&title),
-        "",
-        paint.red("FAILED")
-    )?;
+    let failed = "FAILED";
+    let mut title = format!("{exercise}  check {number} of {of}  {check}");
+    let mut name = "";
+    if title.chars().count() + 2 + failed.len() > WIDTH {
+        title = format!("{exercise}  check {number} of {of}");
+        name = check;
+    }
+    let gap = WIDTH - (title.chars().count() + failed.len()).min(WIDTH - 2);
+    let failed = paint.red(failed);
+    writeln!(page, "{}{:gap$}{failed}", paint.bold(&title), "")?;
+    if !name.is_empty() {
+        writeln!(page, "{}", paint.bold(name))?;
+    }
+    writeln!(page)?;
 
     if finding.bug == bug::NOT_WRITTEN {
         // Nothing is wrong yet, and nothing else helps.
-        writeln!(
-            page,
-            "  {}",
-            finding
-                .story
-                .split(" Replace the")
-                .next()
-                .unwrap_or_default()
-        )?;
+        let story = finding
+            .story
+            .split(" Replace the")
+            .next()
+            .unwrap_or_default();
+        for line in wrapped(story, WIDTH - 2) {
+            writeln!(page, "  {line}")?;
+        }
         return writeln!(page, "  task  exercises/{exercise}/README.md");
     }
 
@@ -106,15 +108,18 @@ fn render(
     }
 
     let skipped = finding.steps.len().saturating_sub(STEPS_SHOWN);
+    // Beside the calls, or, where these need the whole width, alone.
+    let width = match finding.divergence {
+        None => RIGHT - 8,
+        Some(_) => WIDTH - 8,
+    };
     let mut steps = Vec::new();
     for (number, step) in (1..).zip(&finding.steps).skip(skipped) {
-        for (index, line) in wrapped(step, RIGHT - 8).iter().enumerate() {
-            let number = if index == 0 {
-                format!("{number}")
-            } else {
-                String::new()
-            };
-            steps.push(format!("{number:>3}  {line}"));
+        for (index, line) in wrapped(step, width).iter().enumerate() {
+            match index {
+                0 => steps.push(format!("{number:>3}  {line}")),
+                _ => steps.push(format!("     {line}")),
+            }
         }
     }
     let mut calls: Vec<String> = finding
@@ -124,7 +129,7 @@ fn render(
         .collect();
     calls.extend(finding.blocked.iter().map(|call| format!("> {call}")));
     if finding.calls.is_empty() {
-        calls.insert(0, "  (not recorded: not built on `sys`)".to_owned());
+        calls.insert(0, "  (they were not recorded)".to_owned());
     }
     if let Some(divergence) = &finding.divergence {
         // The expected trace is long and indented; it has the whole width.
@@ -136,7 +141,8 @@ fn render(
         for line in divergence.lines() {
             writeln!(page, "{}", format!("  {line}").trim_end())?;
         }
-        return ending(page, bug, exercise);
+        writeln!(page, "\n  read  exercises/{exercise}/expected")?;
+        return writeln!(page, "  hint  exercises/{exercise}/hints.md");
     }
     let left = paint.bold("the client");
     let pad = RIGHT - 2 - "the client".len();
@@ -156,29 +162,18 @@ fn render(
     if !finding.evidence.is_empty() {
         writeln!(page, "  {}", paint.bold("evidence"))?;
         for (what, source) in &finding.evidence {
-            let lines = wrapped(what, WIDTH - 3);
-            let (last, rest) = lines
-                .split_last()
-                .map_or((String::new(), &[][..]), |(last, rest)| {
-                    (last.clone(), rest)
-                });
-            for line in rest {
-                writeln!(page, "   {line}")?;
+            for (index, line) in wrapped(what, RIGHT - 5).iter().enumerate() {
+                match index {
+                    0 => {
+                        let source = paint.dim(source);
+                        writeln!(page, "   {line:<width$} {source}", width = RIGHT - 4)?;
+                    }
+                    _ => writeln!(page, "   {line}")?,
+                }
             }
-            writeln!(
-                page,
-                "   {last:<width$} {}",
-                paint.dim(source),
-                width = RIGHT - 4
-            )?;
         }
     }
 
-    ending(page, bug, exercise)
-}
-
-/// Where to go on.
-fn ending(page: &mut String, bug: &Bug, exercise: &str) -> std::fmt::Result {
     writeln!(page)?;
     if !bug.chapter.is_empty() {
         writeln!(page, "  read  chapters/{}/src", bug.chapter)?;

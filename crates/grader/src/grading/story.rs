@@ -1,7 +1,9 @@
 //! The story of a failure page: what the client saw, what the server does meanwhile, and the rule that it breaks.
 
+use trace::Call;
+
 use super::bug::Bug;
-use super::evidence::set;
+use super::calls::{brief, set};
 use super::turn::Turn;
 use super::{Case, Symptom};
 
@@ -38,31 +40,33 @@ impl Case<'_> {
             .ending
             .map(|ending| format!(" The server {ending}."));
         let ended = ending.as_deref().unwrap_or_default();
+        let who = self.who();
         match self.symptom {
             Symptom::NotStarted(failure) => format!("{failure}."),
             Symptom::Ended if ended.is_empty() => "A thread of the server panicked.".to_owned(),
             Symptom::Ended => ended.trim_start().to_owned(),
             Symptom::Stall { step, got: 0, .. } => {
-                format!("The client wants to {step}. Nothing comes.{ended}")
+                format!("{who} wants to {step}. Nothing comes.{ended}")
             }
             Symptom::Stall { step, got, .. } => {
-                format!("The client wants to {step}. It has {got} bytes, and no more come.{ended}")
+                format!("{who} wants to {step}. It has {got} bytes, and no more come.{ended}")
             }
             Symptom::ClosedEarly {
                 step, got, reset, ..
             } => {
                 let how = if *reset { "was reset" } else { "was closed" };
-                format!(
-                    "The client wanted to {step}. After {got} bytes the connection {how}.{ended}"
-                )
+                match got {
+                    0 => format!("{who} wanted to {step}. But the connection {how}.{ended}"),
+                    _ => format!(
+                        "{who} wanted to {step}. After {got} bytes the connection {how}.{ended}"
+                    ),
+                }
             }
             Symptom::WrongBytes {
                 at, expected, got, ..
             } if expected.is_empty() => {
-                format!(
-                    "Nothing more should come, but byte {at} is here: {}.{ended}",
-                    quoted(got)
-                )
+                let got = quoted(got);
+                format!("Nothing more should come, but byte {at} is here: {got}.{ended}")
             }
             Symptom::WrongBytes {
                 at, expected, got, ..
@@ -72,7 +76,9 @@ impl Case<'_> {
                     "The first wrong byte is number {at}, counted from 0: {got} in place of {expected}.{ended}"
                 )
             }
-            Symptom::Spin(activity) => format!("The server used {activity}."),
+            Symptom::Spin(_) => {
+                "Nobody says anything, and the server does not sleep: it burns CPU.".to_owned()
+            }
             Symptom::Growth {
                 what: "memory",
                 before,
@@ -98,15 +104,44 @@ impl Case<'_> {
         }
     }
 
-    /// What the server does meanwhile, and so why nothing comes.
+    /// The client whose last step is the symptom: `Client B` where there are several.
+    fn who(&self) -> String {
+        let step = self.scene.steps.last();
+        match step.and_then(|step| step.split_once(": ")) {
+            Some((name, _)) if name.len() == 1 => format!("Client {name}"),
+            _ => "The client".to_owned(),
+        }
+    }
+
+    /// What the server does meanwhile, and so why nothing comes; or what it did last.
     fn doing(&self) -> Option<String> {
         match self.symptom {
-            _ if self.has_ended() => None,
+            Symptom::NotStarted(_) | Symptom::OtherCalls { .. } => None,
+            _ if self.has_ended() => {
+                let call = self.scene.calls.last()?;
+                Some(format!("Its last call was {}.", brief(call)))
+            }
             Symptom::Spin(_) => self.turns(),
             Symptom::Stall { .. } if self.is_spin() => self.turns(),
             Symptom::Stall { .. } => self.sleeping(),
+            Symptom::ClosedEarly { .. } => self.before_close(),
             _ => None,
         }
+    }
+
+    /// The server's last call on the descriptor that it closed last.
+    fn before_close(&self) -> Option<String> {
+        let calls = &self.scene.calls;
+        let at = calls.iter().rposition(|call| call.name == "close")?;
+        let close = &calls[at];
+        let is_same =
+            |call: &&Call| !call.args.is_empty() && call.args.first() == close.args.first();
+        let before = calls[..at].iter().rev().find(is_same)?;
+        let fd = close.args.first()?;
+        Some(format!(
+            "The server's last call before close({fd}) was {}.",
+            brief(before)
+        ))
     }
 
     /// What a loop that spins does on every turn.
@@ -146,21 +181,29 @@ impl Case<'_> {
             });
         };
         let wait = call.name();
+        let sleeps = match self.unread() {
+            0 => format!("The server has read all that the client has sent, and sleeps in {wait}"),
+            1 => format!("A byte of the client waits on fd {fd}, and the server sleeps in {wait}"),
+            unread => {
+                format!(
+                    "{unread} bytes of the client wait on fd {fd}, and the server sleeps in {wait}"
+                )
+            }
+        };
+        if let Some(nfds) = call.nfds().filter(|nfds| *nfds <= fd) {
+            return Some(format!(
+                "{sleeps}. Its nfds is {nfds}: the kernel looks only at \
+                 descriptors below that."
+            ));
+        }
         let (input, room) = self.asks_for(fd)?;
-        Some(match self.unread() {
-            0 if !room => format!(
-                "The server has read all that the client has sent, and sleeps in {wait}, without asking for room \
-                 on fd {fd}."
-            ),
-            0 => format!("The server has read all that the client has sent, and sleeps in {wait}."),
-            unread if !input => format!(
-                "{unread} bytes of the client wait on fd {fd}, and the server sleeps in {wait}, which does not \
-                 look for input on fd {fd}."
-            ),
-            unread => format!(
-                "{unread} bytes of the client wait on fd {fd}, and the server sleeps in {wait}."
-            ),
-        })
+        let blind = match (input, room) {
+            (false, false) => format!(", which does not look at fd {fd}"),
+            (true, false) if self.unread() == 0 => format!(", without asking for room on fd {fd}"),
+            (false, true) if self.unread() > 0 => format!(", without asking for input on fd {fd}"),
+            _ => String::new(),
+        };
+        Some(format!("{sleeps}{blind}."))
     }
 
     /// The call that the server sleeps in, as the page shows it.
@@ -178,17 +221,23 @@ impl Case<'_> {
                     ),
                     _ => call.to_string(),
                 };
-                Some(format!("{call:<20} still blocked here"))
+                Some(format!("{call:<18}   still blocked here"))
             }
             _ => None,
         }
     }
 }
 
-/// Bytes as text, where they are text.
+/// Bytes as text, where they are text; else as numbers, and not many of them.
 fn quoted(bytes: &[u8]) -> String {
+    const NUMBERS: usize = 4;
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || b" \r\n\t".contains(byte);
     match bytes {
         [] => "nothing".to_owned(),
-        _ => format!("\"{}\"", bytes.escape_ascii()),
+        _ if bytes.iter().all(is_text) => format!("\"{}\"", bytes.escape_ascii()),
+        _ => {
+            let numbers: Vec<_> = bytes.iter().take(NUMBERS).map(u8::to_string).collect();
+            numbers.join(" ")
+        }
     }
 }

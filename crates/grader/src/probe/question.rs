@@ -14,6 +14,17 @@ pub struct Question {
     pub readable: Vec<i32>,
     /// Those that shall be writable.
     pub writable: Vec<i32>,
+    /// Of `select`: the kernel looks only at descriptors below this number, whatever is in the sets.
+    pub nfds: Option<i32>,
+}
+
+impl Question {
+    /// Whether the kernel looks for input on this descriptor, and for room.
+    pub fn asks_for(&self, fd: i32) -> (bool, bool) {
+        let is_seen = self.nfds.is_none_or(|nfds| fd < nfds);
+        let seen_in = |set: &[i32]| is_seen && set.contains(&fd);
+        (seen_in(&self.readable), seen_in(&self.writable))
+    }
 }
 
 /// Bits of an `fd_set` that the C library knows; the kernel takes more, but no program of the workshop asks for them.
@@ -26,26 +37,26 @@ const ENTRIES: usize = 4096;
 pub fn question(pid: i32, call: &Syscall) -> Told<Option<Question>> {
     let args = call.args();
     match call.name() {
-        "select" | "pselect6" => {
-            let bits = (args[0] as usize).min(FD_SETSIZE);
-            Ok(Some(Question {
-                readable: set(pid, args[1], bits)?,
-                writable: set(pid, args[2], bits)?,
-            }))
-        }
+        "select" | "pselect6" => Ok(Some(Question {
+            readable: set(pid, args[1], args[0])?,
+            writable: set(pid, args[2], args[0])?,
+            nfds: Some(args[0] as i32),
+        })),
         "poll" | "ppoll" => entries(pid, args[0], (args[1] as usize).min(ENTRIES)).map(Some),
         _ => Ok(None),
     }
 }
 
-/// The members of an `fd_set` at this address, below `bits`. Bit n of word n/64 is descriptor n; the words lie in
-/// memory with their lowest byte first, so it is also bit n mod 8 of byte n/8.
-fn set(pid: i32, address: u64, bits: usize) -> Told<Vec<i32>> {
+/// The members of an `fd_set` at this address, also those above `nfds`: they show what the program meant. Bit n of word
+/// n/64 is descriptor n; the words lie in memory with their lowest byte first, so it is also bit n mod 8 of byte n/8.
+fn set(pid: i32, address: u64, nfds: u64) -> Told<Vec<i32>> {
     if address == 0 {
         return Ok(Vec::new());
     }
-    let bytes = memory(pid, address, bits.div_ceil(8))?;
-    let members = (0..bits).filter(|bit| bytes[bit / 8] & (1 << (bit % 8)) != 0);
+    // A program may have a set of its own that is no longer than it needs.
+    let needed = (nfds as usize).min(FD_SETSIZE).div_ceil(8);
+    let bytes = memory(pid, address, FD_SETSIZE / 8).or_else(|_| memory(pid, address, needed))?;
+    let members = (0..bytes.len() * 8).filter(|bit| bytes[bit / 8] & (1 << (bit % 8)) != 0);
     Ok(members.map(|bit| bit as i32).collect())
 }
 
@@ -100,16 +111,14 @@ mod tests {
             readable.insert(fd).unwrap();
         }
         let address = &raw const readable as u64;
-        // Bits at and above nfds are no part of the question.
-        for (nfds, expected) in [(65, vec![3, 9, 64]), (64, vec![3, 9]), (3, vec![])] {
-            let question = question(own, &call(23, [nfds, address, 0]))
-                .unwrap()
-                .unwrap();
-            assert_eq!(
-                (question.readable, question.writable),
-                (expected, vec![]),
-                "nfds {nfds}"
-            );
+        for nfds in [65, 64, 3] {
+            let question = question(own, &call(23, [nfds, address, 0]));
+            let question = question.unwrap().unwrap();
+            assert_eq!(question.readable, [3, 9, 64]);
+            assert_eq!(question.writable, []);
+            // The kernel does not look at bits from nfds on.
+            assert_eq!(question.asks_for(3), (nfds > 3, false));
+            assert_eq!(question.asks_for(64), (nfds > 64, false));
         }
         std::hint::black_box(readable);
     }
