@@ -85,15 +85,6 @@ impl Metrics {
         let registration = self.epoll_ctls + self.accept_calls + self.closes;
         self.turns + self.reads + self.writes + registration
     }
-
-    /// The report, with how long the server has run and how many connections it has.
-    #[must_use]
-    pub fn report(&self, uptime: Duration, connections: usize) -> String {
-        format!(
-            "metrics after {:.1} s, {connections} connections open\n{self}",
-            uptime.as_secs_f64()
-        )
-    }
 }
 
 /// One line for each number: its name, and then the number. A script can read it too.

@@ -310,10 +310,17 @@ impl Reactor {
         &self.metrics
     }
 
-    /// The metrics as text, one line each.
+    /// The metrics as text, one line each, and what there is at this moment.
     #[must_use]
     pub fn report(&self) -> String {
-        self.metrics
-            .report(self.now.since(self.started), self.connections)
+        let uptime = self.now.since(self.started).as_secs_f64();
+        format!(
+            "metrics after {uptime:.1} s\n  {:<22}{}\n  {:<22}{}\n{}",
+            "connections",
+            self.connections,
+            "timers",
+            self.timers.len(),
+            self.metrics
+        )
     }
 }

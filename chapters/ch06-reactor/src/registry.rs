@@ -30,8 +30,11 @@ impl Reactor {
     pub fn listen(&mut self, listener: OwnedFd) -> Result<()> {
         let acceptor = Acceptor::new(listener)?;
         let token = self.sources.insert(None);
-        let outcome = self.demultiplexer.add(acceptor.listener(), EPOLLIN, token);
-        outcome.context("epoll_ctl ADD of the listener")?;
+        let listener = acceptor.listener();
+        if let Err(errno) = self.demultiplexer.add(listener, EPOLLIN, token) {
+            self.sources.remove(token);
+            return Err(errno).context("epoll_ctl ADD of the listener");
+        }
         self.put_back(token, Source::Acceptor(acceptor));
         self.acceptor = Some(token);
         Ok(())
@@ -40,9 +43,11 @@ impl Reactor {
     /// Registers a handler, whose descriptor is watched for `interest`.
     pub fn register(&mut self, handler: Box<dyn Handler>, interest: u32) -> Result<Token> {
         let token = self.sources.insert(None);
-        if let Some(fd) = handler.descriptor() {
-            let outcome = self.demultiplexer.add(fd, interest, token);
-            outcome.context("epoll_ctl ADD of a handler's descriptor")?;
+        if let Some(fd) = handler.descriptor()
+            && let Err(errno) = self.demultiplexer.add(fd, interest, token)
+        {
+            self.sources.remove(token);
+            return Err(errno).context("epoll_ctl ADD of a handler's descriptor");
         }
         self.put_back(token, Source::Other(handler));
         Ok(token)
@@ -130,7 +135,8 @@ impl Reactor {
         Ok(())
     }
 
-    /// Closes the connection with this descriptor, if it is another one than that which asks.
+    /// Closes the connection with this descriptor, if it is another one than that which asks. It looks at
+    /// all of them: nobody but a test needs to find a connection by its descriptor.
     pub(crate) fn kick(&mut self, fd: RawFd) -> bool {
         let found = self
             .sources

@@ -22,9 +22,9 @@ use std::collections::BinaryHeap;
 use crate::clock::Instant;
 use crate::slab::{Slab, Token};
 
-/// Names one timer, and no later one: a slot with its generation, as a connection's token.
+/// Names one timer, and no later one: the token of a slot in the structure that keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TimerId(Token);
+pub struct TimerId(pub Token);
 
 /// A set of deadlines, each with the token of its owner. The reactor needs no more than this from it, so
 /// that another structure can take the heap's place.

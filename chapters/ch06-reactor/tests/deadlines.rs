@@ -116,16 +116,22 @@ fn a_head_that_stops_is_refused_without_another_byte() {
     peer.expect_end().expect("the end of the stream");
 }
 
+/// Longer than a head may take; and longer than a connection may be idle, as long as something comes.
 #[test]
-fn a_body_may_take_longer_than_a_head() {
-    let server = start_with("--head-timeout-ms", 200);
-    let mut peer = connect(&server);
-    peer.send(&post_head(5)).expect("send");
-    for byte in b"hello" {
-        let_pass(100, &server);
-        peer.send(&[*byte]).expect("send");
+fn a_body_that_comes_slowly_is_not_refused() {
+    for (option, limit, pause) in [
+        ("--head-timeout-ms", 200, 100),
+        ("--idle-timeout-ms", 1_000, 400),
+    ] {
+        let server = start_with(option, limit);
+        let mut peer = connect(&server);
+        peer.send(&post_head(5)).expect("send");
+        for byte in b"hello" {
+            let_pass(pause, &server);
+            peer.send(&[*byte]).expect("send");
+        }
+        expect_reply(&mut peer, b"hello");
     }
-    expect_reply(&mut peer, b"hello");
 }
 
 #[test]

@@ -220,10 +220,13 @@ fn unread_input_does_not_destroy_the_reply() {
     let mut peer = narrow(&server);
     let mut requests = get(&format!("/bytes/{LEN}"));
     requests.extend(last("/bytes/10"));
-    requests.extend(b"7 bytes");
     peer.send(&requests).expect("send");
-    // All that the client's window holds is there, and the server waits for room.
+    // All that the client's window holds is there, and the server waits for room. What comes now it does
+    // not read before its last reply is out.
     wait_until_asleep(&server).expect("it rests");
+    peer.send(b"7 bytes").expect("send");
+    wait_until_asleep(&server).expect("it rests");
+    assert_eq!(unread(&server, &peer), 7);
     expect_reply(&mut peer, &pattern(LEN));
     expect_reply(&mut peer, &pattern(10));
     let end = peer.expect_end();
@@ -366,6 +369,11 @@ fn five_thousand_connections_leave_nothing_behind() {
     let report = metrics(&server);
     assert_eq!(report.number("accepts"), 5_000);
     assert_eq!(report.number("closes"), 5_000);
+    assert_eq!(
+        report.number("timers"),
+        0,
+        "those of closed connections are gone"
+    );
 }
 
 #[test]

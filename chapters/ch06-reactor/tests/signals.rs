@@ -84,6 +84,8 @@ fn what_was_asked_before_is_answered() {
     timer.send(&get("/after/100")).expect("send");
     large.send(&get("/bytes/20000000")).expect("send");
     wait_until_asleep(&server).expect("it rests");
+    // Behind the large reply, a request that the server has not read.
+    large.send(&get("/bytes/7")).expect("send");
     // A request that arrives together with the signal, on a connection that was idle.
     assert!(server.pause());
     server.signal(SIGTERM);
@@ -93,6 +95,8 @@ fn what_was_asked_before_is_answered() {
 
     expect_reply(&mut timer, b"done\r\n");
     expect_reply(&mut large, &pattern(20_000_000));
+    let reply_behind = reply(&mut large);
+    assert_eq!((reply_behind.body, reply_behind.closes), (pattern(7), true));
     let reply = reply(&mut fresh);
     assert_eq!((reply.body, reply.closes), (pattern(1000), true));
     // Of many requests the first is answered, and is the last.
