@@ -24,6 +24,13 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
 
+    if std::env::args().nth(1).as_deref() == Some("long") {
+        let entry = PollFd::new(std::io::stdout(), POLLOUT);
+        poll(&mut [entry; 32], 0)?;
+        poll(&mut [entry; 33], 0)?;
+        return Ok(());
+    }
+
     let nonblocking = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     let listener = socket(AF_INET, nonblocking, 0)?;
     println!("descriptor {}", listener.as_raw_fd());

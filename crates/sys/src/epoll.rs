@@ -185,9 +185,7 @@ pub fn epoll_wait(epfd: impl AsFd, events: &mut [EpollEvent], timeout: c_int) ->
         },
         |outcome| {
             let shown = match outcome {
-                Ok(count) => {
-                    Value::Array(events[..count].iter().map(|event| event.shown()).collect())
-                }
+                Ok(count) => Value::list(events[..count].iter().map(|event| event.shown())),
                 Err(_) => address(events.as_ptr()),
             };
             [epfd.into(), shown, room.into(), timeout.into()]

@@ -104,7 +104,7 @@ pub fn poll(fds: &mut [PollFd], timeout: c_int) -> Result<usize> {
         // `events` is still what it was.
         let asked = match fds {
             [] => Value::name("NULL"),
-            _ => Value::Array(fds.iter().map(show_asked).collect()),
+            _ => Value::list(fds.iter().map(show_asked)),
         };
         let args = vec![asked, fds.len().into(), timeout.into()];
         match outcome {
@@ -112,11 +112,10 @@ pub fn poll(fds: &mut [PollFd], timeout: c_int) -> Result<usize> {
                 let ready = fds
                     .iter()
                     .filter(|entry| entry.revents != 0)
-                    .map(show_ready)
-                    .collect();
+                    .map(show_ready);
                 let note = match count {
                     0 => "Timeout".to_owned(),
-                    _ => Value::Array(ready).to_string(),
+                    _ => Value::list(ready).to_string(),
                 };
                 let value = Value::from(count);
                 let outcome = Outcome::Returned {

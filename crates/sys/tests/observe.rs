@@ -242,3 +242,14 @@ fn a_malformed_injection_is_refused_at_start_with_its_place() {
         "{said}"
     );
 }
+
+#[test]
+fn a_long_list_is_cut_as_strace_cuts_it() {
+    let (_, trace) = recording("long.trace", workload().arg("long"));
+    let entry = "{fd=1, events=POLLOUT}, ";
+    let whole = format!("poll([{}], 32, 0)", entry.repeat(32).trim_end_matches(", "));
+    let cut = format!("poll([{}...], 33, 0)", entry.repeat(32));
+    let lines: Vec<&str> = trace.lines().collect();
+    assert!(lines[0].starts_with(&whole), "{trace}");
+    assert!(lines[1].starts_with(&cut), "{trace}");
+}

@@ -147,6 +147,19 @@ impl Value {
         }
     }
 
+    /// At most this many elements of a list are shown, and `...` for the rest, as `strace` does without `-s`.
+    pub const SHOWN_ELEMENTS: usize = 32;
+
+    /// A list, cut after [`Value::SHOWN_ELEMENTS`] as `strace` cuts it.
+    pub fn list(elements: impl IntoIterator<Item = Value>) -> Value {
+        let mut elements = elements.into_iter();
+        let mut shown: Vec<_> = elements.by_ref().take(Value::SHOWN_ELEMENTS).collect();
+        if elements.next().is_some() {
+            shown.push(Value::Raw("...".to_owned()));
+        }
+        Value::Array(shown)
+    }
+
     /// A struct out of its members' names and values.
     pub fn fields<const N: usize>(members: [(&str, Value); N]) -> Value {
         Value::Struct(
