@@ -1,6 +1,10 @@
 //! Where a thread sleeps, as the kernel tells it in `/proc/self/task` (`proc_pid_syscall(5)`).
 //!
 //! The same by hand: `grep . /proc/PID/task/*/{comm,syscall}`.
+//!
+//! The look takes descriptors for a moment. A thread that goes into `accept4` at that moment gets another
+//! number for its next connection than it would have had: the kernel reserves the number first, and then
+//! the thread sleeps. So the demonstration looks when no connection is to come any more.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::PathBuf;

@@ -32,13 +32,12 @@ mod table;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use sys::{AF_INET, SOCK_CLOEXEC, SOCK_STREAM};
-
-const CLIENTS: usize = 3;
+use sys::{AF_INET, SHUT_RDWR, SOCK_CLOEXEC, SOCK_STREAM};
 
 fn main() -> ExitCode {
     kit::chapter("One thread for each client", demonstration)
@@ -56,6 +55,7 @@ fn main() -> ExitCode {
 /// on when it has been told, or when the kernel says that a thread sleeps: so every run is the same.
 fn demonstration() -> Result<()> {
     let listener = kit::quiet_listener(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), 0)?;
+    let listener = Arc::new(listener);
     let addr = sys::getsockname(&listener).context("getsockname")?;
     let mut silent = Client::new("hello from client 0")?;
     let mut others = [
@@ -68,22 +68,21 @@ fn demonstration() -> Result<()> {
         "fd {}: the listener; fds {first}, {second}, {third}: the clients' ends, in the same process",
         listener.as_raw_fd()
     );
-    let (server, told) = start_server(listener)?;
+    let (server, told) = start_server(&listener)?;
 
     kit::say!("client 0 connects, and says nothing");
     silent.connect(addr, &told)?;
-    kit::say!("client 1 connects, and speaks");
-    others[0].connect(addr, &told)?;
-    others[0].talk(&told)?;
+    for (client, number) in others.iter_mut().zip(1..) {
+        kit::say!("client {number} connects, and speaks");
+        client.connect(addr, &told)?;
+        client.talk(&told)?;
+    }
 
     kit::say!("the server's threads sleep, each in a call of its own");
-    for name in ["acceptor", "client 0", "client 1"] {
+    for name in ["acceptor", "client 0", "client 1", "client 2"] {
         kit::say!("   {name}: {}", asleep::where_asleep(name));
     }
 
-    kit::say!("client 2 connects, and speaks");
-    others[1].connect(addr, &told)?;
-    others[1].talk(&told)?;
     kit::say!("clients 1 and 2 leave");
     let mut served = 0;
     for client in others {
@@ -95,34 +94,41 @@ fn demonstration() -> Result<()> {
     silent.talk(&told)?;
     served += usize::from(silent.leave(&told)?);
 
+    kit::say!("the listener is shut down");
+    // A close would wake nobody: the thread that sleeps in accept4 would sleep on. On Linux this wakes it.
+    sys::shutdown(&listener, SHUT_RDWR).context("shutdown")?;
+    print_next(&told)?;
     server
         .join()
-        .map_err(|_| anyhow!("the acceptor panicked"))??;
-    kit::say!(
-        "{served} of {CLIENTS} clients got their echo back -- one process, a thread for each client"
-    );
+        .map_err(|_| anyhow!("the accepting thread panicked"))??;
+    kit::say!("{served} of 3 clients got their echo back -- one process, a thread for each client");
     Ok(())
 }
 
 /// Starts the thread that accepts. It, and the threads that it starts, tell what their calls returned.
-fn start_server(listener: OwnedFd) -> Result<(JoinHandle<Result<()>>, Receiver<String>)> {
+fn start_server(listener: &Arc<OwnedFd>) -> Result<(JoinHandle<Result<()>>, Receiver<String>)> {
     let (tell, told) = channel();
+    let listener = Arc::clone(listener);
     let server = Builder::new()
         .name("acceptor".to_owned())
-        .spawn(move || accept_clients(listener, &tell))
+        .spawn(move || accept_clients(&listener, &tell))
         .context("start the accepting thread")?;
     Ok((server, told))
 }
 
-fn accept_clients(listener: OwnedFd, tell: &Sender<String>) -> Result<()> {
+fn accept_clients(listener: &OwnedFd, tell: &Sender<String>) -> Result<()> {
+    let fd = listener.as_raw_fd();
     let mut threads = Vec::new();
-    for number in 0..CLIENTS {
+    let end = loop {
         // Sleeps until somebody connects.
-        let connection = sys::accept4(&listener, SOCK_CLOEXEC).context("accept4")?;
-        let (fd, new) = (listener.as_raw_fd(), connection.as_raw_fd());
+        let connection = match sys::accept4(listener, SOCK_CLOEXEC) {
+            Ok(connection) => connection,
+            Err(errno) => break errno,
+        };
+        let new = connection.as_raw_fd();
         let its_own = tell.clone();
         let thread = Builder::new()
-            .name(format!("client {number}"))
+            .name(format!("client {}", threads.len()))
             .spawn(move || converse(connection, &its_own))
             .context("start a thread for a client")?;
         threads.push(thread);
@@ -130,14 +136,17 @@ fn accept_clients(listener: OwnedFd, tell: &Sender<String>) -> Result<()> {
         let _ = tell.send(format!(
             "fd {fd}: accept() -> new fd {new}, and a new thread"
         ));
-    }
-    sys::close(listener).context("close the listener")?;
+    };
     // A process that ends does not wait for its threads: it would cut them off in the middle of a call.
     for thread in threads {
         thread
             .join()
             .map_err(|_| anyhow!("a client's thread panicked"))?;
     }
+    let _ = tell.send(format!(
+        "fd {fd}: accept() -> {}, and its thread ends",
+        end.name()
+    ));
     Ok(())
 }
 
