@@ -1,8 +1,11 @@
 //! Situations for an echo server (exercises 1 to 4).
 
-use crate::grading::{Bug, Case, Client, Run, Trouble, bug};
+use std::time::Duration;
+
+use crate::grading::{Bug, Case, Client, Run, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
+use crate::wait::{idle_cpu, wait_until, wait_until_asleep};
 
 /// Bytes that look random and are always the same (`splitmix64`, by position): sixteen in a row stand in one place
 /// only, so it can be told whether a piece was left out or sent twice.
@@ -17,6 +20,23 @@ pub(super) fn pattern(len: usize) -> Vec<u8> {
         .flat_map(word)
         .take(len)
         .collect()
+}
+
+/// So many lines, each with its own number: `0000000\n0000001\n`. Where a piece is missing or comes twice, the page shows
+/// from which number to which one it jumps. A line has 8 bytes.
+pub(super) fn numbered(lines: usize) -> Vec<u8> {
+    (0..lines)
+        .flat_map(|line| format!("{line:07}\n").into_bytes())
+        .collect()
+}
+
+/// The first whole number behind a line's end, in a piece of [`numbered`] of at least 16 bytes.
+pub(super) fn line_number(piece: &[u8]) -> Option<u64> {
+    let end = piece.iter().position(|byte| *byte == b'\n')?;
+    std::str::from_utf8(piece.get(end + 1..end + 8)?)
+        .ok()?
+        .parse()
+        .ok()
 }
 
 /// A reader with so little room that the server soon meets a short write: otherwise loopback swallows up to
@@ -79,7 +99,7 @@ pub(super) fn a_full_client_leaves_others_alone(run: &mut Run) -> Result<(), Tro
     let mut stuffed = narrow(run, "A")?;
     stuffed.note("send without reading, until nothing more is taken");
     stuff(&mut stuffed, 16 << 20)?;
-    let _ = crate::wait::wait_until_asleep(&server);
+    let _ = wait_until_asleep(&server);
     let mut other = run.client("B")?;
     other.send("\"hello\"", b"hello")?;
     other.expect(b"hello")
@@ -95,9 +115,7 @@ pub(super) fn stuff(client: &mut Client, most: usize) -> Result<usize, Trouble> 
         match client.peer().write_available(&piece[sent % piece.len()..]) {
             Ok(0) => {
                 refused += 1;
-                client
-                    .peer()
-                    .wait_readable(std::time::Duration::from_millis(5));
+                client.peer().wait_readable(Duration::from_millis(5));
             }
             Ok(count) => {
                 sent += count;
@@ -143,7 +161,7 @@ pub(super) fn half_close_with_bytes_held(run: &mut Run) -> Result<(), Trouble> {
     let whole = pattern(MOST);
     let sent = send_until_held(run, &mut client, &whole)?;
     client.half_close()?;
-    let _ = crate::wait::wait_until_asleep(&server);
+    let _ = wait_until_asleep(&server);
     client.expect(&whole[..sent])?;
     client.expect_end()
 }
@@ -165,12 +183,59 @@ pub(super) fn send_until_held(
             Ok(0) | Err(_) => break,
             Ok(count) => sent += count,
         }
-        let _ = crate::wait::wait_until_asleep(run.server());
+        let _ = wait_until_asleep(run.server());
         if held(run, client, sent)? > 0 {
             break;
         }
     }
     Ok(sent)
+}
+
+/// Sends `most` bytes without reading, `bytes` over and over, until the server takes no more and sleeps. Returns how
+/// many it took. (A server that closes the connection takes no more either; who reads then will see it.)
+pub(super) fn send_until_refused(
+    run: &Run,
+    client: &mut Client,
+    bytes: &[u8],
+    most: usize,
+) -> Result<usize, Trouble> {
+    /// The kernel frees room in steps: only a pause means that nobody reads.
+    const MOMENT: Duration = Duration::from_millis(50);
+
+    let server = run.server();
+    let mut sent = 0;
+    // Some bytes more, if there is room for any.
+    let mut send = |client: &mut Client| {
+        let rest = &bytes[sent % bytes.len()..];
+        let rest = &rest[..rest.len().min(most - sent)];
+        let count = client.peer().write_available(rest).unwrap_or(0);
+        sent += count;
+        count > 0
+    };
+    loop {
+        if wait_until(MOMENT, || send(client)).is_ok() {
+            continue;
+        }
+        let before = queued(run)?;
+        let activity = run.told(idle_cpu(server))?;
+        if activity.is_spin() && queued(run)? == before {
+            return Err(run.trouble(Symptom::Spin(activity)));
+        }
+        let _ = wait_until_asleep(server);
+        if !send(client) {
+            return Ok(sent);
+        }
+    }
+}
+
+/// Bytes in the kernel's queues, of all connections. While it does not change, nothing moves.
+fn queued(run: &Run) -> Result<u64, Trouble> {
+    let server = run.server();
+    let (pid, port) = (server.pid(), server.port());
+    let theirs = run.told(probe::peers_of(pid, port))?;
+    let ours = run.told(probe::connections(pid, port))?;
+    let rows = theirs.iter().chain(&ours);
+    Ok(rows.map(|row| row.tx_queue + row.rx_queue).sum())
 }
 
 /// Of `sent` bytes, how many the server has read and not written back: what is in no queue of the kernel.

@@ -7,11 +7,12 @@ mod echo;
 mod ex01;
 mod ex02;
 mod ex03;
+mod ex04;
 
 use crate::grading::Exercise;
 
 /// Every exercise that can be graded, in order.
-pub const EXERCISES: &[Exercise] = &[ex01::EXERCISE, ex02::EXERCISE, ex03::EXERCISE];
+pub const EXERCISES: &[Exercise] = &[ex01::EXERCISE, ex02::EXERCISE, ex03::EXERCISE, ex04::EXERCISE];
 
 /// The exercise with this name.
 pub fn exercise(name: &str) -> Option<&'static Exercise> {
