@@ -11,6 +11,8 @@ pub mod patch;
 mod proof;
 mod report;
 mod scratch;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -133,6 +135,31 @@ pub fn collect(root: &Path, exercises: &'static [Exercise]) -> (Vec<Exhibit>, Ve
         }
     }
     (exhibits, problems)
+}
+
+/// The checks that no bug fails, as sentences: nothing proves that they can fail. (The first one fails in each exercise
+/// as shipped.)
+pub fn unproven_checks(exhibits: &[Exhibit], exercises: &'static [Exercise]) -> Vec<String> {
+    let is_caught_by = |name: &str, index: usize| {
+        exhibits.iter().any(|exhibit| {
+            let caught = matches!(exhibit.claim, Claim::Caught { check, .. } if check == index);
+            caught && exhibit.exercise.name == name
+        })
+    };
+    let mut sentences = Vec::new();
+    for exercise in exercises {
+        for (index, check) in exercise.checks.iter().enumerate().skip(1) {
+            if !is_caught_by(exercise.name, index) {
+                sentences.push(format!(
+                    "{}: no bug fails check {} `{}`",
+                    exercise.name,
+                    index + 1,
+                    check.name
+                ));
+            }
+        }
+    }
+    sentences
 }
 
 /// Reads one patch and finds what its header names.
