@@ -110,7 +110,7 @@ catalogue! {
     OUT_ALWAYS_ON "out-always-on" "ch03-poll" "writability is asked for although nothing is to be written"
         "A socket with room is always writable. Ask only while the output buffer holds bytes."
     OUTPUT_UNBOUNDED "output-unbounded" "ch04-epoll-lt" "a slow reader makes the server's memory grow"
-        "An output buffer has a high-water mark. Above it, stop reading from that client."
+        "An output buffer has a high-water mark. Above it, answer no more, and stop reading from that client."
     NEVER_RESUMED "never-resumed" "ch04-epoll-lt" "a connection that was paused is not read any more"
         "When the output buffer has drained below the low-water mark, ask for input again."
     INPUT_STILL_WATCHED "input-still-watched" "ch04-epoll-lt" "input is asked for that nobody is going to read"
@@ -123,9 +123,9 @@ catalogue! {
     DUPLICATE_KEEPS_INTEREST "duplicate-keeps-interest" "ch04-epoll-lt" "a closed descriptor is still reported"
         "The registration belongs to the open file description, which lives while any duplicate is open. \
          EPOLL_CTL_DEL before close."
-    ACCEPT_SPIN "accept-spin" "ch04-epoll-lt" "the listener is watched although nothing can be accepted"
-        "At the descriptor limit accept fails with EMFILE and the listener stays readable. Stop watching it \
-         until a descriptor is free."
+    ACCEPT_SPIN "accept-spin" "ch04-epoll-lt" "the server goes on accepting although no descriptor is free"
+        "At the descriptor limit accept fails with EMFILE, at once and every time, and the listener stays readable. Leave \
+         both alone until a descriptor is free."
     ACCEPT_DEAF "accept-deaf" "ch05-epoll-et" "after the descriptor limit nobody is accepted any more"
         "A descriptor that becomes free makes no new event. Try to accept again when a connection closes, or \
          after a while."
@@ -150,8 +150,9 @@ catalogue! {
         "An edge-triggered listener reports that the queue is no longer empty, once. Accept until EAGAIN."
     ACCEPT_CAP_FORGETS "accept-cap-forgets" "ch05-epoll-et" "the accept loop stopped at its cap and did not come back"
         "A cap is right. But no new edge comes for those that still wait: remember them, or re-arm with EPOLL_CTL_MOD."
-    WAITED_FOR_PAST_EDGE "waited-for-past-edge" "ch05-epoll-et" "the first write waits for an edge that is long past"
-        "Try to write first. Rely on EPOLLOUT only after a short write or EAGAIN."
+    WAITED_FOR_PAST_EDGE "waited-for-past-edge" "ch05-epoll-et" "a write waits for an edge that is long past"
+        "A socket that has room is not reported again. Write until all is sent, or until a short write or EAGAIN: only then \
+         will EPOLLOUT say that there is room again."
     READABLE_FORGOTTEN "readable-forgotten" "ch05-epoll-et" "after back-pressure the server forgot that input waits"
         "A connection that stopped reading without having seen EAGAIN is still readable, and no edge will say so."
     HALF_AN_EVENT "half-an-event" "ch05-epoll-et" "of an event with IN and OUT, only one was handled"

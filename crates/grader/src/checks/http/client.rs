@@ -1,0 +1,264 @@
+//! A client that speaks HTTP: requests as they are sent, replies byte by byte.
+
+use http::Method;
+use http::client::{Reply, ResponseParser};
+
+use super::super::echo;
+use crate::grading::{Case, Client, Run, Symptom, Trouble};
+use crate::wait::wait_until_asleep;
+
+/// A request, and the body of its reply.
+pub(crate) struct Ask {
+    /// As the page calls it: `GET /bytes/300`.
+    pub(crate) name: String,
+    /// What is sent.
+    pub(crate) bytes: Vec<u8>,
+    /// The body that must come back.
+    pub(crate) reply: Vec<u8>,
+}
+
+impl Ask {
+    /// `GET /`.
+    pub(crate) fn hello() -> Ask {
+        Ask::get("/", http::HELLO.into())
+    }
+
+    /// `GET /bytes/N`.
+    pub(crate) fn bytes(len: usize) -> Ask {
+        let mut reply = Vec::new();
+        http::pattern::append(&mut reply, 0, len);
+        Ask::get(&format!("/bytes/{len}"), reply)
+    }
+
+    fn get(path: &str, reply: Vec<u8>) -> Ask {
+        Ask {
+            name: format!("GET {path}"),
+            bytes: format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into(),
+            reply,
+        }
+    }
+
+    /// `POST /echo`.
+    pub(crate) fn echo(body: &[u8]) -> Ask {
+        let len = body.len();
+        let head = format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body);
+        Ask {
+            name: format!("POST /echo, {len} bytes"),
+            bytes,
+            reply: body.to_vec(),
+        }
+    }
+
+    /// The same, as the last request of its connection.
+    pub(crate) fn and_close(mut self) -> Ask {
+        let at = find(&self.bytes, b"Host:");
+        self.bytes.splice(at..at, *b"Connection: close\r\n");
+        self.name += " with Connection: close";
+        self
+    }
+}
+
+/// Where `word` begins in a request that was made here.
+fn find(bytes: &[u8], word: &[u8]) -> usize {
+    bytes
+        .windows(word.len())
+        .position(|window| window == word)
+        .expect("each request has this field")
+}
+
+/// A client that speaks HTTP.
+pub(crate) struct Http {
+    client: Client,
+    replies: ResponseParser,
+}
+
+impl Http {
+    /// A client that has connected.
+    pub(crate) fn new(client: Client) -> Http {
+        Http {
+            client,
+            replies: ResponseParser::new(),
+        }
+    }
+
+    /// A client that has connected, and whose server is asleep again: what follows is an event of its own.
+    pub(crate) fn settled(run: &Run, name: &str) -> Result<Http, Trouble> {
+        Http::new(run.client(name)?).settle(run)
+    }
+
+    /// The same, with so little room that the server soon meets a short write (see `echo::narrow`).
+    pub(crate) fn narrow(run: &Run, name: &str) -> Result<Http, Trouble> {
+        Http::new(echo::narrow(run, name)?).settle(run)
+    }
+
+    fn settle(self, run: &Run) -> Result<Http, Trouble> {
+        // One that does not come to rest has another problem, which the next step shows.
+        let _ = wait_until_asleep(run.server());
+        Ok(self)
+    }
+
+    /// The client below.
+    pub(crate) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Sends one request in one write.
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<(), Trouble> {
+        self.client.send(&ask.name, &ask.bytes)
+    }
+
+    /// Sends several in one write. `words` is what the page says.
+    pub(crate) fn ask_all<'a>(
+        &mut self,
+        words: &str,
+        asks: impl IntoIterator<Item = &'a Ask>,
+    ) -> Result<(), Trouble> {
+        let bytes: Vec<u8> = asks.into_iter().flat_map(|ask| ask.bytes.clone()).collect();
+        self.client.send(words, &bytes)
+    }
+
+    /// Sends one request, and waits until the server sleeps: it has done what it can while nobody reads its replies.
+    pub(crate) fn ask_and_wait(&mut self, run: &Run, ask: &Ask) -> Result<(), Trouble> {
+        self.ask(ask)?;
+        self.wait_unread(run);
+        Ok(())
+    }
+
+    /// Waits until the server sleeps, and reads nothing meanwhile.
+    pub(crate) fn wait_unread(&self, run: &Run) {
+        self.client.note("wait until the server can do no more");
+        let _ = wait_until_asleep(run.server());
+    }
+
+    /// Reads the reply to a request. It must be 200, with exactly this body.
+    pub(crate) fn expect(&mut self, ask: &Ask) -> Result<(), Trouble> {
+        let step = format!("read the reply to {}", ask.name);
+        self.client.note(&step);
+        let mut compared = 0;
+        loop {
+            match self.replies.next_reply(Method::Get) {
+                Ok(Some(reply)) => {
+                    self.compare(&reply, compared, ask)?;
+                    if reply.body.len() == ask.reply.len() {
+                        return Ok(());
+                    }
+                    let len = reply.body.len();
+                    let words = format!("{} was answered with {len} bytes", ask.name);
+                    return Err(self.client.seen(Symptom::Other(words)));
+                }
+                Ok(None) => {}
+                Err(malformed) => {
+                    let words = format!("{step}: {malformed}");
+                    return Err(self.client.seen(Symptom::Other(words)));
+                }
+            }
+            if let Some(partial) = self.replies.partial() {
+                self.compare(partial, compared, ask)?;
+                compared = partial.body.len();
+            }
+            let piece = self.client.bytes(&step, compared)?;
+            self.replies.feed(&piece);
+        }
+    }
+
+    /// Compares what has come of a reply. The first `compared` bytes of the body have been looked at.
+    fn compare(&self, reply: &Reply, compared: usize, ask: &Ask) -> Result<(), Trouble> {
+        if reply.status != 200 {
+            let why = String::from_utf8_lossy(&reply.body);
+            let words = format!(
+                "{} was answered with {}: \"{}\"",
+                ask.name,
+                reply.status,
+                why.trim_end()
+            );
+            return Err(self.client.seen(Symptom::Other(words)));
+        }
+        let piece = &reply.body[compared..];
+        // Most replies are right, and some are long: one comparison of the whole.
+        if ask.reply[compared..].starts_with(piece) {
+            return Ok(());
+        }
+        let byte = |at: usize| ask.reply[at];
+        self.client.compare(piece, compared, ask.reply.len(), &byte)
+    }
+
+    /// Sends a request and reads its reply.
+    pub(crate) fn exchange(&mut self, ask: &Ask) -> Result<(), Trouble> {
+        self.ask(ask)?;
+        self.expect(ask)
+    }
+
+    /// As [`Http::expect`]. If the reply does not come, `more` is sent too: an event that has nothing to do with it. If
+    /// the reply goes on *then*, it was ready and had waited for an event. The page and the suspects learn that.
+    pub(super) fn expect_or_nudge(
+        &mut self,
+        ask: &Ask,
+        words: &str,
+        more: &[u8],
+    ) -> Result<(), Trouble> {
+        let Err(trouble) = self.expect(ask) else {
+            return Ok(());
+        };
+        let Trouble::Seen(symptom, mut scene) = trouble else {
+            return Err(trouble);
+        };
+        if let Symptom::Stall { got: before, .. } = symptom
+            && scene.ending.is_none()
+        {
+            let sent = self.client.send(words, more);
+            let outcome = sent.and_then(|()| self.expect(ask));
+            scene.steps.push(format!("send {words}"));
+            scene.steps.push(
+                match outcome {
+                    Ok(()) => CAME_LATE,
+                    Err(Trouble::Seen(Symptom::Stall { got, .. }, _)) if got > before => CAME_LATE,
+                    Err(Trouble::Seen(Symptom::WrongBytes { .. }, _)) => OTHER_CAME,
+                    Err(_) => "still nothing comes",
+                }
+                .to_owned(),
+            );
+        }
+        Err(Trouble::Seen(symptom, scene))
+    }
+}
+
+/// What [`Http::expect_or_nudge`] adds to the steps.
+const CAME_LATE: &str = "only now the reply goes on";
+const OTHER_CAME: &str = "other bytes come in place of the rest";
+
+/// The reply went on when something else happened.
+pub(super) fn came_late(case: &Case<'_>) -> bool {
+    case.scene.steps.iter().any(|step| step == CAME_LATE)
+}
+
+/// Something else came in place of the rest of the reply.
+pub(super) fn other_came(case: &Case<'_>) -> bool {
+    case.scene.steps.iter().any(|step| step == OTHER_CAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::echo::{line_number, numbered};
+    use super::*;
+
+    #[test]
+    fn a_piece_of_the_lines_tells_its_number_wherever_it_is_cut() {
+        let lines = numbered(1_000);
+        for at in 0..lines.len() - 16 {
+            let number = line_number(&lines[at..at + 16]);
+            assert_eq!(number, Some(at as u64 / 8 + 1), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_last_request_says_so() {
+        let ask = Ask::bytes(3).and_close();
+        let text = String::from_utf8_lossy(&ask.bytes);
+        assert_eq!(
+            text,
+            "GET /bytes/3 HTTP/1.1\r\nConnection: close\r\nHost: a\r\n\r\n"
+        );
+    }
+}
