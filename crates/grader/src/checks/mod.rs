@@ -14,7 +14,13 @@ mod http;
 use crate::grading::Exercise;
 
 /// Every exercise that can be graded, in order.
-pub const EXERCISES: &[Exercise] = &[ex01::EXERCISE, ex02::EXERCISE, ex03::EXERCISE, ex04::EXERCISE, ex05::EXERCISE];
+pub const EXERCISES: &[Exercise] = &[
+    ex01::EXERCISE,
+    ex02::EXERCISE,
+    ex03::EXERCISE,
+    ex04::EXERCISE,
+    ex05::EXERCISE,
+];
 
 /// The exercise with this name.
 pub fn exercise(name: &str) -> Option<&'static Exercise> {
