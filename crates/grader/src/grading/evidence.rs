@@ -33,13 +33,13 @@ impl Case<'_> {
             };
             if row.rx_queue > 0 {
                 add(
-                    format!("{name} has {} unread bytes", row.rx_queue),
+                    format!("{name} has {}", count(row.rx_queue, "unread byte")),
                     "/proc/net/tcp",
                 );
             }
             if row.tx_queue > 0 {
                 add(
-                    format!("{name} has {} bytes to be sent", row.tx_queue),
+                    format!("{name} has {} to be sent", count(row.tx_queue, "byte")),
                     "/proc/net/tcp",
                 );
             }
@@ -127,7 +127,9 @@ impl Case<'_> {
         if scene.threads.len() > 1 {
             add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
         }
-        if let Some(words) = scene.output.last_words().filter(|_| self.has_ended()) {
+        // A panic is told in the story.
+        let told = scene.output.panic().is_some() || !self.has_ended();
+        if let Some(words) = scene.output.last_words().filter(|_| !told) {
             // The source says whose words they are.
             let words = words
                 .split_once(":\n")
@@ -136,5 +138,13 @@ impl Case<'_> {
             add(words.join(" "), "standard error");
         }
         rows
+    }
+}
+
+/// `1 byte`, `2 bytes`.
+fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
     }
 }

@@ -3,7 +3,7 @@
 use trace::Call;
 
 use super::bug::Bug;
-use super::calls::{brief, set};
+use super::calls::{brief, ready, set};
 use super::turn::Turn;
 use super::{Case, Symptom};
 
@@ -13,7 +13,12 @@ impl Case<'_> {
         let mut story = vec![self.seen()];
         story.extend(self.doing());
         if let Some(panic) = self.scene.output.panic().filter(|panic| !panic.is_todo()) {
-            story.push(format!("It {panic}."));
+            // The library's own files have a long path that nobody has on disk.
+            let place = match panic.place.split_once("/library/") {
+                Some((_, file)) => format!("library/{file}"),
+                None => panic.place.clone(),
+            };
+            story.push(format!("It panicked at {place}: {}.", panic.message));
         }
         if !bug.rule.is_empty() {
             story.push(bug.rule.to_owned());
@@ -42,7 +47,7 @@ impl Case<'_> {
         let ended = ending.as_deref().unwrap_or_default();
         let who = self.who();
         match self.symptom {
-            Symptom::NotStarted(failure) => format!("{failure}."),
+            Symptom::NotStarted(failure) => sentence(&failure.to_string()),
             Symptom::Ended if ended.is_empty() => "A thread of the server panicked.".to_owned(),
             Symptom::Ended => ended.trim_start().to_owned(),
             Symptom::Stall { step, got: 0, .. } => {
@@ -129,25 +134,37 @@ impl Case<'_> {
         }
     }
 
-    /// The server's last call on the descriptor that it closed last.
+    /// What led to the server's last close: what a wait had just reported, or its last call on that descriptor.
     fn before_close(&self) -> Option<String> {
         let calls = &self.scene.calls;
         let at = calls.iter().rposition(|call| call.name == "close")?;
         let close = &calls[at];
-        let is_same =
-            |call: &&Call| !call.args.is_empty() && call.args.first() == close.args.first();
-        let before = calls[..at].iter().rev().find(is_same)?;
         let fd = close.args.first()?;
+        let wait = at.checked_sub(1).map(|at| &calls[at]);
+        if let Some((wait, ready)) = wait.and_then(|wait| Some((wait, ready(wait)?))) {
+            let name = &wait.name;
+            return Some(format!(
+                "The server called close({fd}) right after {name} had reported {ready}."
+            ));
+        }
+        let is_same = |call: &&Call| call.args.first() == Some(fd);
+        let before = brief(calls[..at].iter().rev().find(is_same)?);
         Some(format!(
-            "The server's last call before close({fd}) was {}.",
-            brief(before)
+            "The server's last call before close({fd}) was {before}."
         ))
     }
 
     /// What a loop that spins does on every turn.
     fn turns(&self) -> Option<String> {
-        let turn = Turn::last(&self.scene.calls)?;
-        Some(format!("On every turn {}.", turn.words()))
+        /// So many equal calls in a row are no chance.
+        const MANY: usize = 4;
+        let calls = &self.scene.calls;
+        if let Some(turn) = Turn::last(calls) {
+            return Some(format!("On every turn {}.", turn.words()));
+        }
+        let last = brief(calls.last()?);
+        let equal = calls.iter().rev().take_while(|call| brief(call) == last);
+        (equal.count() >= MANY).then(|| format!("Again and again it calls {last}."))
     }
 
     /// Why a server that sleeps does not serve the client that waits.
@@ -226,6 +243,22 @@ impl Case<'_> {
             _ => None,
         }
     }
+}
+
+/// Lines as one sentence: with a capital letter and a full stop.
+fn sentence(lines: &str) -> String {
+    let mut words = String::new();
+    for line in lines.lines().map(str::trim) {
+        match words.chars().last() {
+            None => {}
+            Some(':') => words.push(' '),
+            Some(_) => words.push_str("; "),
+        }
+        words.push_str(line);
+    }
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 /// Bytes as text, where they are text; else as numbers, and not many of them.

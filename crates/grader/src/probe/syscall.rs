@@ -124,9 +124,12 @@ impl Syscall {
 }
 
 impl fmt::Display for Syscall {
-    /// `read(5)`, `select()`.
+    /// `read(5)`, `select()`, `poll(3 entries)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fd() {
+            _ if ["poll", "ppoll"].contains(&self.name()) => {
+                write!(f, "{}({} entries)", self.name(), self.args[1])
+            }
             Some(fd) => write!(f, "{}({fd})", self.name()),
             None if self.known().is_none() => write!(f, "system call {}", self.number),
             None => write!(f, "{}()", self.name()),
