@@ -197,3 +197,110 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heading() -> Heading<'static> {
+        Heading {
+            exercise: "ex05-epoll-et",
+            number: 3,
+            of: 12,
+            check: "a burst is answered without another byte",
+        }
+    }
+
+    fn finding() -> Finding {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        Finding {
+            bug: bug::ET_NOT_DRAINED,
+            story: "The client wants to read 65536 bytes. It has 4096 bytes, and no more come. With EPOLLET there is \
+                    no second report for bytes that were already there."
+                .to_owned(),
+            steps: lines(&["connect", "send 65536 bytes", "read 65536 bytes, of which the server has sent a part"]),
+            calls: lines(&["epoll_wait(4) = 1   5: IN", "read(5, 4096) = 4096"]),
+            blocked: Some("epoll_wait(4)        still blocked here".to_owned()),
+            evidence: vec![
+                ("fd 5 has 61440 unread bytes".to_owned(), "/proc/net/tcp".to_owned()),
+                (
+                    "fd 5 is registered for IN|RDHUP|ET, and that takes a second line".to_owned(),
+                    "/proc/PID/fdinfo/4".to_owned(),
+                ),
+            ],
+            divergence: None,
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_story_two_columns_and_evidence() {
+        let expected = "\
+ex05-epoll-et  check 3 of 12  a burst is answered without another byte              FAILED
+
+  et-not-drained: an edge-triggered socket was not drained
+  The client wants to read 65536 bytes. It has 4096 bytes, and no more come. With EPOLLET
+  there is no second report for bytes that were already there.
+
+  the client                                the server's last calls
+    1  connect                              epoll_wait(4) = 1   5: IN
+    2  send 65536 bytes                     read(5, 4096) = 4096
+    3  read 65536 bytes, of which the     > epoll_wait(4)        still blocked here
+       server has sent a part
+  evidence
+   fd 5 has 61440 unread bytes              /proc/net/tcp
+   fd 5 is registered for IN|RDHUP|ET, and  /proc/PID/fdinfo/4
+   that takes a second line
+
+  read  chapters/ch05-epoll-et/src
+  hint  exercises/ex05-epoll-et/hints.md
+";
+        assert_eq!(page(&heading(), &finding(), false), expected);
+    }
+
+    #[test]
+    fn colours_change_no_letter() {
+        let coloured = page(&heading(), &finding(), true);
+        assert!(coloured.contains("\x1b[1;31mFAILED\x1b[0m"), "{coloured}");
+        let mut plain = String::new();
+        let mut rest = coloured.as_str();
+        while let Some((before, after)) = rest.split_once("\x1b[") {
+            plain += before;
+            rest = after.split_once('m').expect("a whole escape sequence").1;
+        }
+        plain += rest;
+        assert_eq!(plain, page(&heading(), &finding(), false));
+    }
+
+    #[test]
+    fn a_long_name_stands_on_its_own_line() {
+        let heading = Heading {
+            check: "at the descriptor limit the old clients are served, and later the new ones",
+            ..heading()
+        };
+        let page = page(&heading, &finding(), false);
+        let mut lines = page.lines();
+        let first = lines.next().expect("a title");
+        assert!(first.starts_with("ex05-epoll-et  check 3 of 12 ") && first.ends_with("FAILED"));
+        assert_eq!(first.chars().count(), WIDTH);
+        assert_eq!(lines.next(), Some(heading.check));
+    }
+
+    #[test]
+    fn what_is_not_written_yet_needs_no_evidence() {
+        let finding = Finding {
+            bug: bug::NOT_WRITTEN,
+            story: "Not written yet: start at exercises/ex05-epoll-et/src/main.rs:41. drain the socket Replace the \
+                    todo!() by your own code."
+                .to_owned(),
+            ..finding()
+        };
+        let page = page(&heading(), &finding, false);
+        assert_eq!(
+            page.lines().skip(2).collect::<Vec<_>>(),
+            [
+                "  Not written yet: start at exercises/ex05-epoll-et/src/main.rs:41. drain the socket",
+                "  task  exercises/ex05-epoll-et/README.md",
+            ]
+        );
+    }
+}
