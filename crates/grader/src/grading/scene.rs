@@ -44,7 +44,7 @@ impl Scene {
     /// Looks at a server now.
     pub fn of(server: &Server, recording: &Path, steps: Vec<String>) -> Scene {
         let pid = server.pid();
-        let ending = server.ended();
+        let ending = server.ended_or_ending();
         let mut scene = Scene {
             ending,
             output: server.output(),
