@@ -101,7 +101,7 @@ impl Chapter {
     ) -> Chapter {
         self.command = self
             .command
-            .subcommand(O::augment_args(Command::new(name).about(about)));
+            .subcommand(O::augment_args(Command::new(name)).about(about));
         self.parts.push((name, runner(part)));
         self
     }

@@ -209,7 +209,8 @@ fn between<'t>(text: &'t str, before: &str, behind: &str) -> Option<&'t str> {
 /// The name before the first bracket.
 fn call_name(text: &str) -> Result<&str, Broken> {
     match text.split_once('(') {
-        Some((name, _)) if is_word(name) => Ok(name),
+        // strace 6.1 writes ??? for a call that a thread was just entering when its process ended.
+        Some((name, _)) if is_word(name) || name == "???" => Ok(name),
         _ => Err(Broken {
             offset: 0,
             message: "expected a system call here, as in `read(3, \"hello\", 4096) = 5`".to_owned(),
@@ -285,5 +286,25 @@ impl Broken {
     pub(crate) fn moved(mut self, by: usize) -> Broken {
         self.offset += by;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Event, Outcome};
+
+    #[test]
+    fn a_call_without_a_name_is_one_that_was_just_being_entered() {
+        let lines =
+            crate::parse("4711  ???( <unfinished ...>\n4711  +++ exited with 0 +++\n").unwrap();
+        match &lines[0].event {
+            Event::Call(call) => {
+                assert_eq!(
+                    (call.name.as_str(), &call.outcome),
+                    ("???", &Outcome::Unfinished)
+                );
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
