@@ -153,7 +153,7 @@ impl Server {
                 if let FirstLine::Line(line) = self.stdout.first_line() {
                     break Some(line);
                 }
-                return Err(StartFailure::ended(program, ending, self.last_output()));
+                return Err(StartFailure::ended(program, ending, self.output()));
             }
             if started.elapsed() >= deadline {
                 return Err(StartFailure::Silent {
@@ -167,7 +167,7 @@ impl Server {
             // Closed by the program, or by its end: which of them shows soon.
             let _ = wait_until(LAST_OUTPUT, || self.ended().is_some());
             return Err(match self.ended() {
-                Some(ending) => StartFailure::ended(program, ending, self.last_output()),
+                Some(ending) => StartFailure::ended(program, ending, self.output()),
                 None => StartFailure::ClosedOutput {
                     output: self.output(),
                 },
@@ -178,7 +178,7 @@ impl Server {
                 // Its own words on why it gave up matter more than the form of the line.
                 Some(
                     ending @ (Ending::Killed(_) | Ending::Exited(1..) | Ending::TooMuchMemory(_)),
-                ) => StartFailure::ended(program, ending, self.last_output()),
+                ) => StartFailure::ended(program, ending, self.output()),
                 _ => StartFailure::WrongLine {
                     line,
                     output: self.output(),
@@ -209,9 +209,9 @@ impl Server {
             }),
             // It listened, and ended at once.
             (Some(ending), Some(owner)) if owner == self.process.pid => {
-                Err(StartFailure::ended(program, ending, self.last_output()))
+                Err(StartFailure::ended(program, ending, self.output()))
             }
-            (Some(ending), None) => Err(StartFailure::ended(program, ending, self.last_output())),
+            (Some(ending), None) => Err(StartFailure::ended(program, ending, self.output())),
             (Some(ending), Some(_)) => Err(StartFailure::Background {
                 ending,
                 output: self.output(),
@@ -273,19 +273,18 @@ impl Server {
         self.ended()
     }
 
-    /// What the program has written so far. Of a long output only the beginning and the end are kept.
+    /// What the program has written so far; all of it, if it has ended. Of a long output only the beginning and the end
+    /// are kept.
     pub fn output(&self) -> Output {
+        if self.ended().is_some() {
+            // Its last words say why it ended, and they may still be in the pipe.
+            self.stdout.wait_for_end(LAST_OUTPUT);
+            self.stderr.wait_for_end(LAST_OUTPUT);
+        }
         Output {
             stdout: self.stdout.text(),
             stderr: self.stderr.text(),
         }
-    }
-
-    /// The output of a program that has ended.
-    fn last_output(&self) -> Output {
-        self.stdout.wait_for_end(LAST_OUTPUT);
-        self.stderr.wait_for_end(LAST_OUTPUT);
-        self.output()
     }
 
     /// Sends it a signal. A program that has ended gets none.
