@@ -12,7 +12,7 @@ pub(super) use replies::*;
 use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
-use crate::wait::wait_until_idle;
+use crate::wait::{wait_until_asleep, wait_until_idle};
 use client::came_late;
 
 /// The connection's mask: registered, edge-triggered, and with this flag.
@@ -25,6 +25,8 @@ pub(super) fn while_it_is_held<T>(
     run: &Run,
     act: impl FnOnce() -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
+    // It may still be in the last episode, and would find what comes now without an event.
+    let _ = wait_until_asleep(run.server());
     run.steps.add("hold the server still (SIGSTOP)");
     run.server().pause();
     let outcome = act()?;
