@@ -29,6 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use kit::AcceptFailure;
 use sys::{EPOLLIN, Errno, IPPROTO_TCP, SOCK_CLOEXEC, SOCK_NONBLOCK, TCP_NODELAY, accept4};
 
 use crate::journal::Happening;
@@ -84,15 +85,17 @@ impl Acceptor {
             }
             match outcome {
                 Ok(fd) => reactor.adopt(fd),
-                Err(errno) if concerns_one_connection(errno) => {}
-                Err(errno) if is_a_shortage(errno) => {
-                    reactor.metrics.descriptor_limits += 1;
-                    let again = reactor.now().after(reactor.limits().accept_retry);
-                    self.retry = Some(reactor.set_timer(me, again));
-                    return self.pause(reactor, me);
-                }
-                // A listener that cannot be used any more. To go on would be to spin in silence.
-                Err(errno) => return Err(errno).context("accept4"),
+                Err(errno) => match kit::accept_failure(errno) {
+                    AcceptFailure::OnePeer => {}
+                    AcceptFailure::NoRoom => {
+                        reactor.metrics.descriptor_limits += 1;
+                        let again = reactor.now().after(reactor.limits().accept_retry);
+                        self.retry = Some(reactor.set_timer(me, again));
+                        return self.pause(reactor, me);
+                    }
+                    // It cannot be used any more. To go on would be to spin in silence.
+                    AcceptFailure::Listener => return Err(errno).context("accept4"),
+                },
             }
         }
         reactor.metrics.budgets_used_up += 1;
@@ -137,32 +140,4 @@ impl Acceptor {
         }
         self.listener
     }
-}
-
-/// Errors of the connection that would have been accepted: its network's, its peer's, or a firewall's.
-/// Linux hands them to `accept4` (`accept(2)`: "treat them like `EAGAIN` by retrying"). The next one in
-/// the queue may be well.
-fn concerns_one_connection(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::EINTR
-            | Errno::ECONNABORTED
-            | Errno::EPROTO
-            | Errno::EPERM
-            | Errno::ENETDOWN
-            | Errno::ENOPROTOOPT
-            | Errno::EHOSTDOWN
-            | Errno::ENONET
-            | Errno::EHOSTUNREACH
-            | Errno::EOPNOTSUPP
-            | Errno::ENETUNREACH
-    )
-}
-
-/// No descriptor or no memory is free now. That passes.
-fn is_a_shortage(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM
-    )
 }

@@ -4,34 +4,36 @@
 //! deadlines; here is only what HTTP says about their order.
 //!
 //! ```text
-//!            first bytes of a request        the rest of it
-//!  KEEPALIVE ------------------------> READING -----------> PROCESSING <---------+
-//!    ^  |                                 ^                     |                | the next request,
-//!    |  | a whole request at once         |                     | the reply      | once little is left
-//!    |  +---------------------------------|--------> PROCESSING | is made        | to send
-//!    |                                    |                     v                |
-//!    +---------- all sent ----------------+------------------ WRITING -----------+
-//!      nothing further has come    a part of the next           |
-//!                                  request has come             | all sent, and it was the last one
-//!                                                               v
-//!                                                            CLOSING --- end of stream ---> closed
+//!              first bytes of a request         the rest of it
+//!  KEEPALIVE ----------------------------> READING ------+
+//!    ^   |                                    ^          |
+//!    |   |        a whole request at once     |          v
+//!    |   +------------------------------------|----> PROCESSING <---+
+//!    |                                        |          |          |  the next request is here,
+//!    |                                        |          | reply    |  and little is left to send
+//!    |   nothing                 a part of    |          v          |
+//!    +-- further --- all sent -- the next ----+------ WRITING ------+
+//!        has come                is here                 |
+//!                                                        | all sent, and it was the last reply
+//!                                                        v
+//!                                                     CLOSING -- end of the client's stream --> closed
 //! ```
 //!
-//! What is kept in each state:
+//! What is kept in each state, and what the end of the client's stream means there:
 //!
-//! | state | bytes kept | waits for | deadline |
-//! |---|---|---|---|
-//! | KEEPALIVE | none: both buffers are given back | the client's bytes | idle |
-//! | READING | the part of a request that is here; the parser knows how far it has looked | the client's bytes | head, counted from its first byte; body, from its last |
-//! | PROCESSING | what came after the request | the reply: a timer, a worker | that of the reply |
-//! | WRITING | at most [`HIGH_WATER`] bytes of replies, and the body still to be made | the client to take bytes | a while without any progress |
-//! | CLOSING | none: what comes is thrown away | the client's end of stream | a short one |
+//! | state | bytes kept | waits for | deadline | the client ends its side |
+//! |---|---|---|---|---|
+//! | KEEPALIVE | none: both buffers are given back | `EPOLLIN` | idle | closed |
+//! | READING | the part of a request that is here; the parser knows how far it has looked | `EPOLLIN` | head: from its first byte; body: from its last | closed: the rest will never come |
+//! | PROCESSING | what came behind the request | the reply, from a timer or a worker | that of the reply | noticed later |
+//! | WRITING | at most [`HIGH_WATER`] bytes of replies, and the body that is still to be made | `EPOLLOUT`; above [`LOW_WATER`] nothing is read | a while without any progress | all replies first, then closed |
+//! | CLOSING | none: what comes is thrown away | `EPOLLIN` | a short one | closed |
 //!
 //! Only one request at a time is in PROCESSING. Those behind it wait in the input buffer or in the kernel,
 //! so replies leave in the order of their requests without any queue of replies.
 //!
-//! An error of the socket ends the connection in every state. The end of the client's stream does not:
-//! it only says that no further request will come. What has been asked is answered first.
+//! An error of the socket ends the connection in every state, and it is always the dispatcher who closes it.
+//! The end of the client's stream is no error: it only says that no further request will come.
 
 use http::{Action, CONTINUE, Framing, Parse, Parser, Refusal, Response, Stage, Status, route};
 
