@@ -2,7 +2,7 @@
 
 use trace::Call;
 
-use super::bug::Bug;
+use super::bug::{Bug, NOT_WRITTEN};
 use super::calls::{brief, ready, set};
 use super::turn::Turn;
 use super::{Case, Symptom};
@@ -11,7 +11,10 @@ impl Case<'_> {
     /// What was seen, and the rule that was broken.
     pub(super) fn story(&self, bug: &Bug) -> String {
         let mut story = vec![self.seen()];
-        story.extend(self.doing());
+        // What is not written yet has a place, and no history.
+        if *bug != NOT_WRITTEN {
+            story.extend(self.doing());
+        }
         if let Some(panic) = self.scene.output.panic().filter(|panic| !panic.is_todo()) {
             // The library's own files have a long path that nobody has on disk.
             let place = match panic.place.split_once("/library/") {
