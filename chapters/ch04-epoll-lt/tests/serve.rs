@@ -207,11 +207,7 @@ fn a_connection_that_cannot_be_registered_is_refused() {
     refused.expect_end().expect("the end of the stream");
     speak(&mut connect(&server), b"hello");
     expect_connections(&server, 0);
-    let said = server.output().stderr;
-    assert!(
-        said.contains("epoll_ctl ADD: No space left on device (ENOSPC)"),
-        "{said}"
-    );
+    expect_said(&server, "epoll_ctl ADD: No space left on device (ENOSPC)");
 }
 
 /// More than one batch of `epoll_wait` can hold.

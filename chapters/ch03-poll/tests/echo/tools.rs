@@ -112,14 +112,22 @@ pub fn expect_alive(server: &Server) {
     }
 }
 
-/// Waits until the server has ended with these words on standard error.
+/// Waits until the server has said these words on standard error.
 #[track_caller]
-pub fn expect_last_words(server: &Server, words: &str) {
+pub fn expect_said(server: &Server, words: &str) {
     let there = wait_for(DEADLINE, || match server.output().stderr {
-        said if said.contains(words) && server.ended().is_some() => Ok(()),
-        said => Err(format!("{:?}, and it said {said:?}", server.ended())),
+        said if said.contains(words) => Ok(()),
+        said => Err(format!("it has said {said:?}")),
     });
     if let Err(late) = there {
         panic!("{words:?}: {late}");
     }
+}
+
+/// Waits until the server has ended, with these words on standard error.
+#[track_caller]
+pub fn expect_last_words(server: &Server, words: &str) {
+    expect_said(server, words);
+    let over = wait_for(DEADLINE, || server.ended().ok_or_else(String::new));
+    over.unwrap_or_else(|late| panic!("it still runs after {words:?}: {late}"));
 }
