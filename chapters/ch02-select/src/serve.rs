@@ -166,6 +166,10 @@ impl Connection {
         if !self.has_output() {
             self.output.clear();
             self.sent = 0;
+        } else if self.sent >= HIGH_WATER_MARK {
+            // Also for a client who never lets the buffer run empty, what is sent is dropped now and then.
+            self.output.drain(..self.sent);
+            self.sent = 0;
         }
         Ok(())
     }

@@ -130,8 +130,18 @@ pub(super) fn stuff(client: &mut Client, most: usize) -> Result<usize, Trouble> 
 /// A megabyte there and back, to a reader with little room. Every byte is compared.
 pub(super) fn a_megabyte_both_ways(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;
+    a_megabyte(run).map(drop)
+}
+
+/// A client that has sent a megabyte and read it back, and is still there. It begins to read only when the server has
+/// met both a short write and EAGAIN for certain, however fast the machine is.
+pub(super) fn a_megabyte(run: &Run) -> Result<Client, Trouble> {
+    let whole = pattern(1 << 20);
     let mut client = narrow(run, "")?;
-    client.echo(&pattern(1 << 20))
+    client.note("send without reading, until nothing more is taken");
+    let sent = send_until_refused(run, &mut client, &whole, whole.len())?;
+    client.echo_rest(&whole, sent)?;
+    Ok(client)
 }
 
 /// Data and the end of the stream are both there before the server looks: all comes back, then the end.

@@ -200,8 +200,7 @@ fn clients_leave_in_one_batch(run: &mut Run) -> Result<(), Trouble> {
 /// The output buffer was needed, and is empty again: nobody may ask for writability any more.
 fn after_a_big_reply_it_sleeps(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;
-    let mut client = echo::narrow(run, "")?;
-    client.echo(&echo::pattern(1 << 20))?;
+    let _client = echo::a_megabyte(run)?;
     run.expect_rest()
 }
 

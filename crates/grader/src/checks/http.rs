@@ -12,7 +12,7 @@ pub(super) use replies::*;
 use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
-use crate::wait::{wait_until_asleep, wait_until_idle};
+use crate::wait::wait_until_asleep;
 use client::came_late;
 
 /// The connection's mask: registered, edge-triggered, and with this flag.
@@ -85,7 +85,7 @@ pub(super) fn bytewise_suspects(case: &Case<'_>) -> Option<Bug> {
         return None;
     }
     // Nothing, an end, or the reply of a server that has found half a request wrong.
-    let is_refused = matches!(case.symptom, Symptom::Other(_));
+    let is_refused = matches!(case.symptom, Symptom::WrongReply(_));
     (case.is_stall() || case.is_closed_early() || is_refused).then_some(bug::READ_IS_NOT_A_REQUEST)
 }
 
@@ -216,7 +216,7 @@ pub(super) fn the_descriptor_limit_is_survived(run: &mut Run) -> Result<(), Trou
     let last = crowd.split_off(CROWD - 5);
     drop(crowd);
     // Whatever these departures wake up in the server is over before the next step.
-    let _ = wait_until_idle(&server);
+    let _ = wait_until_asleep(&server);
     for client in last {
         client.note("one of the last, who waited in the queue, speaks");
         Http::new(client).exchange(&ask)?;

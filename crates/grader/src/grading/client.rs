@@ -162,11 +162,19 @@ impl Client {
 
     /// Sends `bytes` and reads their echo at the same time.
     pub fn echo(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        self.note(&format!(
-            "send {} bytes and read them back meanwhile",
-            bytes.len()
-        ));
-        let (mut sent, mut got) = (0, 0);
+        self.echo_rest(bytes, 0)
+    }
+
+    /// As [`Client::echo`], for bytes of which the first `sent` have been sent already, and none read back.
+    pub fn echo_rest(&mut self, bytes: &[u8], mut sent: usize) -> Result<(), Trouble> {
+        self.note(&match sent {
+            0 => format!("send {} bytes and read them back meanwhile", bytes.len()),
+            _ => format!(
+                "send the rest of {} bytes and read all back meanwhile",
+                bytes.len()
+            ),
+        });
+        let mut got = 0;
         let mut rest = Rest::new();
         while got < bytes.len() {
             let mut moved = false;

@@ -203,6 +203,7 @@ impl<'a> Case<'a> {
             } => bug::THREAD_LEAK,
             Symptom::Growth { .. } => bug::DESCRIPTOR_LEAK,
             Symptom::OtherCalls { .. } => bug::OTHER_CALLS,
+            Symptom::WrongReply(_) => bug::WRONG_BYTES,
             Symptom::Other(_) => bug::HUNG,
         }
     }

@@ -68,6 +68,8 @@ pub enum Symptom {
         /// Where the two part, with the calls before.
         divergence: Box<trace::Divergence>,
     },
+    /// A whole reply came, and it is another one, as a sentence: `GET / was answered with 404`.
+    WrongReply(String),
     /// Something else, as a sentence.
     Other(String),
 }

@@ -108,7 +108,9 @@ impl Case<'_> {
             Symptom::OtherCalls { file, .. } => format!(
                 "What the clients got is right. But the server's calls do not fit {file}, beside the exercise.{ended}"
             ),
-            Symptom::Other(sentence) => format!("{sentence}.{ended}"),
+            Symptom::WrongReply(sentence) | Symptom::Other(sentence) => {
+                format!("{sentence}.{ended}")
+            }
         }
     }
 

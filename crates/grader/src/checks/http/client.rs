@@ -145,13 +145,14 @@ impl Http {
                         return Ok(());
                     }
                     let len = reply.body.len();
-                    let words = format!("{} was answered with {len} bytes", ask.name);
-                    return Err(self.client.seen(Symptom::Other(words)));
+                    let due = ask.reply.len();
+                    let words = format!("{} has {len} bytes in its reply, not {due}", ask.name);
+                    return Err(self.client.seen(Symptom::WrongReply(words)));
                 }
                 Ok(None) => {}
                 Err(malformed) => {
                     let words = format!("{step}: {malformed}");
-                    return Err(self.client.seen(Symptom::Other(words)));
+                    return Err(self.client.seen(Symptom::WrongReply(words)));
                 }
             }
             if let Some(partial) = self.replies.partial() {
@@ -173,7 +174,7 @@ impl Http {
                 reply.status,
                 why.trim_end()
             );
-            return Err(self.client.seen(Symptom::Other(words)));
+            return Err(self.client.seen(Symptom::WrongReply(words)));
         }
         let piece = &reply.body[compared..];
         // Most replies are right, and some are long: one comparison of the whole.
