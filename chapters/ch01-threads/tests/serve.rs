@@ -88,8 +88,7 @@ fn a_megabyte_goes_both_ways() {
     speak(&mut connect(&server), &pattern(1 << 20));
     // Little room at the client: the server's write sleeps again and again.
     let mut narrow = Connect::to(server.addr())
-        .receive_buffer(4096)
-        .max_segment(1024)
+        .narrow()
         .connect()
         .expect("connect");
     speak(&mut narrow, &pattern(1 << 20));
@@ -120,7 +119,7 @@ fn a_reset_leaves_the_others_alone() {
         rude.reset();
         // And one whose reply is on its way: the write fails, not the read.
         let mut deaf = Connect::to(server.addr())
-            .receive_buffer(4096)
+            .narrow()
             .connect()
             .expect("connect");
         while deaf.write_available(&[7; 65_536]).expect("send") > 0 {}

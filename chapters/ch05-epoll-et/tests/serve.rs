@@ -364,8 +364,7 @@ fn idle_is_idle_and_each_connection_is_registered_once_for_everything() {
 /// A client with so little room that the server soon meets a short write.
 fn narrow(server: &Server) -> Peer {
     Connect::to(server.addr())
-        .receive_buffer(4096)
-        .max_segment(1024)
+        .narrow()
         .connect()
         .expect("connect")
 }

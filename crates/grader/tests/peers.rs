@@ -34,11 +34,7 @@ fn bytes_come_back() {
 #[test]
 fn half_closing_gets_the_rest_and_then_the_end() {
     both(|server| {
-        let mut peer = Connect::to(server.addr())
-            .receive_buffer(4096)
-            .max_segment(1024)
-            .connect()
-            .unwrap();
+        let mut peer = Connect::to(server.addr()).narrow().connect().unwrap();
         peer.send(&[7; 50_000]).unwrap();
         peer.half_close().unwrap();
         assert_eq!(peer.read_to_end().unwrap(), [7; 50_000]);

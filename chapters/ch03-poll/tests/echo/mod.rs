@@ -325,8 +325,7 @@ fn a_busy_port_is_named() {
 /// kernel's own choice of buffers it takes some four.
 pub fn connect_narrow(server: &grader::Server) -> Peer {
     Connect::to(server.addr())
-        .receive_buffer(4096)
-        .max_segment(1024)
+        .narrow()
         .connect()
         .expect("connect")
 }

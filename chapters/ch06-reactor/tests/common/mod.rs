@@ -35,8 +35,7 @@ pub fn connect(server: &Server) -> Peer {
 /// A client with so little room that the server soon meets a short write.
 #[track_caller]
 pub fn narrow(server: &Server) -> Peer {
-    let connect = Connect::to(server.addr()).receive_buffer(4096);
-    fine(connect.max_segment(1024).connect())
+    fine(Connect::to(server.addr()).narrow().connect())
 }
 
 /// A `GET` request that leaves the connection open.

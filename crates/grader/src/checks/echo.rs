@@ -42,9 +42,7 @@ pub(super) fn line_number(piece: &[u8]) -> Option<u64> {
 /// A reader with so little room that the server soon meets a short write: otherwise loopback swallows up to
 /// 4 MB before it says EAGAIN, and a server that drops what is left over looks right.
 pub(super) fn narrow(run: &Run, name: &str) -> Result<Client, Trouble> {
-    run.client_with(name, |connect| {
-        connect.receive_buffer(4096).max_segment(1024)
-    })
+    run.client_with(name, Connect::narrow)
 }
 
 /// What is sent comes back.

@@ -9,13 +9,8 @@ use crate::child::Program;
 use crate::peer::{Connect, Peer};
 use crate::wait::wait_until_asleep;
 
-/// A receive buffer in bytes, and a segment size, with which a server soon meets a short write.
-const NARROW: (i32, i32) = (4096, 1024);
-
 fn narrow(trial: &Trial) -> Connect {
-    Connect::to(trial.server.addr())
-        .receive_buffer(NARROW.0)
-        .max_segment(NARROW.1)
+    Connect::to(trial.server.addr()).narrow()
 }
 
 /// One client sends a single byte and falls silent. Others are served, nothing spins, and when the client goes
