@@ -5,9 +5,13 @@
 
 mod client;
 mod replies;
+mod timers;
+mod turns;
 
 pub(super) use client::{Ask, Http};
 pub(super) use replies::*;
+pub(super) use timers::*;
+pub(super) use turns::*;
 
 use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};

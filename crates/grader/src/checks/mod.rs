@@ -9,6 +9,7 @@ mod ex02;
 mod ex03;
 mod ex04;
 mod ex05;
+mod ex06;
 mod http;
 
 use crate::grading::Exercise;
@@ -20,6 +21,7 @@ pub const EXERCISES: &[Exercise] = &[
     ex03::EXERCISE,
     ex04::EXERCISE,
     ex05::EXERCISE,
+    ex06::EXERCISE,
 ];
 
 /// The exercise with this name.

@@ -24,6 +24,10 @@ const ENDING: Duration = Duration::from_secs(1);
 /// than the kernel's own timers that can hold bytes back: delayed ACK 40 ms, probe of a closed window 200 ms.
 const AT_REST: Duration = Duration::from_millis(400);
 
+/// A wait with a longer time-out than this is one without end for a check: nothing that a check waits for is so far away.
+/// (Servers with timers nearly always have one, and their waits a time-out.)
+const FAR_AWAY_MS: i32 = 3_000;
+
 /// A client of a check: a [`Peer`] whose failures are symptoms, seen at the moment when they happen.
 pub struct Client {
     pub(super) peer: Peer,
@@ -358,8 +362,8 @@ impl Rest {
     }
 }
 
-/// Every thread sleeps in a wait that has no end of its own, and nothing is on its way in either direction. Such a
-/// server will not do anything until somebody else does.
+/// Every thread sleeps in a wait that has no end of its own, or one that is [far away](FAR_AWAY_MS), and nothing is on its
+/// way in either direction. Such a server will not do anything until somebody else does.
 pub(super) fn is_at_rest(server: &Server) -> bool {
     if server.ended().is_some() {
         return true;
@@ -368,10 +372,10 @@ pub(super) fn is_at_rest(server: &Server) -> bool {
         return false;
     };
     let asleep = threads.iter().all(|thread| {
-        let ends_by_itself = thread
-            .syscall
-            .as_ref()
-            .is_none_or(|call| call.may_time_out());
+        let ends_by_itself = thread.syscall.as_ref().is_none_or(|call| {
+            let is_far = call.timeout_ms().is_some_and(|end| end > FAR_AWAY_MS);
+            call.may_time_out() && !is_far
+        });
         thread.is_waiting() && !ends_by_itself
     });
     let moving = |rows: Told<Vec<probe::TcpRow>>| {

@@ -1,5 +1,7 @@
 //! A client that speaks HTTP: requests as they are sent, replies byte by byte.
 
+use std::time::Duration;
+
 use http::Method;
 use http::client::{Reply, ResponseParser};
 
@@ -28,6 +30,26 @@ impl Ask {
         let mut reply = Vec::new();
         http::pattern::append(&mut reply, 0, len);
         Ask::get(&format!("/bytes/{len}"), reply)
+    }
+
+    /// `GET /after/MS`.
+    pub(crate) fn after(ms: u32) -> Ask {
+        Ask::get(&format!("/after/{ms}"), http::DONE.into())
+    }
+
+    /// `GET /block/MS`.
+    pub(crate) fn block(ms: u32) -> Ask {
+        Ask::get(&format!("/block/{ms}"), http::DONE.into())
+    }
+
+    /// `GET /spin/US`.
+    pub(crate) fn spin(us: u32) -> Ask {
+        Ask::get(&format!("/spin/{us}"), http::DONE.into())
+    }
+
+    /// `GET /kick/FD`.
+    pub(crate) fn kick(fd: i32) -> Ask {
+        Ask::get(&format!("/kick/{fd}"), http::DONE.into())
     }
 
     fn get(path: &str, reply: Vec<u8>) -> Ask {
@@ -162,6 +184,39 @@ impl Http {
             let piece = self.client.bytes(&step, compared)?;
             self.replies.feed(&piece);
         }
+    }
+
+    /// Reads the next reply, whatever it is. `step` is what the page says.
+    pub(crate) fn any_reply(&mut self, step: &str) -> Result<Reply, Trouble> {
+        self.client.note(step);
+        loop {
+            match self.replies.next_reply(Method::Get) {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(malformed) => {
+                    let words = format!("{step}: {malformed}");
+                    return Err(self.client.seen(Symptom::WrongReply(words)));
+                }
+            }
+            let piece = self.client.bytes(step, 0)?;
+            self.replies.feed(&piece);
+        }
+    }
+
+    /// Asks the server which descriptor it has for this connection.
+    pub(crate) fn who(&mut self) -> Result<i32, Trouble> {
+        self.ask(&Ask::get("/who", Vec::new()))?;
+        let reply = self.any_reply("read its descriptor")?;
+        let body = String::from_utf8_lossy(&reply.body);
+        body.trim_end().parse().map_err(|_| {
+            let words = format!("GET /who was answered with \"{}\"", body.trim_end());
+            self.client.seen(Symptom::WrongReply(words))
+        })
+    }
+
+    /// Something has come: bytes, or the end.
+    pub(crate) fn has_news(&mut self) -> bool {
+        self.client.peer().wait_readable(Duration::ZERO)
     }
 
     /// Compares what has come of a reply. The first `compared` bytes of the body have been looked at.
