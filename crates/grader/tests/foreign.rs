@@ -33,10 +33,14 @@ use Program::{C, Python};
 #[rustfmt::skip]
 const CASES: &[Case] = &[
     right(C("echo_poll.c", "NONE"), "ex03-poll"),
+    wrong(C("echo_poll.c", "OUT_ALWAYS_ON"), "ex03-poll",
+        "with nothing to do it sleeps", "out-always-on"),
     wrong(C("echo_poll.c", "END_NOT_CLOSED"), "ex03-poll",
         "a closed client is closed here too", "end-not-closed"),
     wrong(C("echo_poll.c", "SHORT_WRITE_LOST"), "ex03-poll",
         "a megabyte goes there and back", "short-write-lost"),
+    wrong(C("echo_poll.c", "HUP_IGNORED"), "ex03-poll",
+        "a client that breaks off is forgotten", "hup-ignored"),
 
     right(C("echo_epoll.c", "NONE"), "ex04-epoll-lt"),
     wrong(C("echo_epoll.c", "EINTR_FATAL"), "ex04-epoll-lt",
@@ -47,6 +51,8 @@ const CASES: &[Case] = &[
         "a client that reads late gets every byte", "short-write-lost"),
     wrong(C("echo_epoll.c", "OUT_ALWAYS_ON"), "ex04-epoll-lt",
         "when the output buffer is empty again it sleeps", "out-always-on"),
+    wrong(C("echo_epoll.c", "HUP_IGNORED"), "ex04-epoll-lt",
+        "a client that breaks off is closed, and the others are served", "hup-ignored"),
 
     right(Python("http_et.py", ""), "ex05-epoll-et"),
     wrong(Python("http_et.py", "cleared-buffer"), "ex05-epoll-et",

@@ -89,8 +89,16 @@ pub(super) const EXERCISE: Exercise = Exercise {
     ],
 };
 
-/// One of the last recorded `poll` calls reported this flag.
-fn polled(case: &Case<'_>, flag: &str) -> bool {
+/// A flag that `poll` reports: its name in a recording, and its number.
+type Flag = (&'static str, i16);
+
+const OUT: Flag = ("POLLOUT", sys::POLLOUT);
+const ERR: Flag = ("POLLERR", sys::POLLERR);
+const HUP: Flag = ("POLLHUP", sys::POLLHUP);
+const NVAL: Flag = ("POLLNVAL", sys::POLLNVAL);
+
+/// `poll` reports this flag: one of the last recorded calls did, or the server's memory says so.
+fn polled(case: &Case<'_>, (name, flag): Flag) -> bool {
     let polls = case
         .scene
         .calls
@@ -100,14 +108,15 @@ fn polled(case: &Case<'_>, flag: &str) -> bool {
         .take(20);
     polls
         .map(|call| call.outcome.to_string())
-        .any(|outcome| outcome.contains(flag))
+        .any(|outcome| outcome.contains(name))
+        || case.is_told(flag)
 }
 
 /// What goes wrong when clients leave and the others move up in the list.
 fn list_suspects(case: &Case<'_>) -> Option<Bug> {
     let panic = case.scene.output.panic();
     match () {
-        () if polled(case, "POLLNVAL") => Some(bug::CLOSED_STILL_POLLED),
+        () if polled(case, NVAL) => Some(bug::CLOSED_STILL_POLLED),
         () if panic.is_some_and(|panic| panic.message.contains("out of bounds")) => {
             Some(bug::ARRAY_CHANGED_WHILE_WALKED)
         }
@@ -121,10 +130,10 @@ fn list_suspects(case: &Case<'_>) -> Option<Bug> {
 fn spin_suspects(case: &Case<'_>) -> Option<Bug> {
     match () {
         () if !case.is_spin() => None,
-        () if polled(case, "POLLNVAL") => Some(bug::CLOSED_STILL_POLLED),
-        () if polled(case, "POLLERR") || polled(case, "POLLHUP") => Some(bug::HUP_IGNORED),
+        () if polled(case, NVAL) => Some(bug::CLOSED_STILL_POLLED),
+        () if polled(case, ERR) || polled(case, HUP) => Some(bug::HUP_IGNORED),
         () if case.scene.close_wait() > 0 => Some(bug::END_NOT_CLOSED),
-        () if polled(case, "POLLOUT") => Some(bug::OUT_ALWAYS_ON),
+        () if polled(case, OUT) => Some(bug::OUT_ALWAYS_ON),
         () => None,
     }
 }

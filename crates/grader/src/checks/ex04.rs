@@ -97,6 +97,7 @@ fn spin_suspects(case: &Case<'_>) -> Option<Bug> {
         () if !case.is_spin() => None,
         () if a_closed_one_is_watched(case) => Some(bug::DUPLICATE_KEEPS_INTEREST),
         () if reported(case, "EPOLLERR") || reported(case, "EPOLLHUP") => Some(bug::HUP_IGNORED),
+        () if case.is_told(sys::POLLERR | sys::POLLHUP) => Some(bug::HUP_IGNORED),
         () if nobody_reads(case) => Some(bug::INPUT_STILL_WATCHED),
         () => None,
     }

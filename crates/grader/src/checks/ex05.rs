@@ -85,8 +85,12 @@ pub(super) const EXERCISE: Exercise = Exercise {
     ],
 };
 
-/// The last recorded wait had a timeout of 0.
+/// The last wait had a timeout of 0.
 fn waits_for_nothing(case: &Case<'_>) -> bool {
+    let answer = case.scene.answer.as_ref();
+    if answer.is_some_and(|answer| answer.is_impatient) {
+        return true;
+    }
     let mut calls = case.scene.calls.iter().rev();
     let wait = calls.find(|call| call.name == "epoll_wait");
     wait.and_then(|wait| wait.args.get(3))

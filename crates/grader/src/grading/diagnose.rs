@@ -213,6 +213,9 @@ impl<'a> Case<'a> {
         if let Some(bug) = Turn::last(&self.scene.calls).and_then(|turn| turn.bug()) {
             return bug;
         }
+        if let Some(bug) = self.spin_by_answer() {
+            return bug;
+        }
         if self.scene.close_wait() > 0 {
             return bug::END_NOT_CLOSED;
         }
@@ -229,6 +232,31 @@ impl<'a> Case<'a> {
             return bug::OUT_ALWAYS_ON;
         }
         bug::SPINS
+    }
+
+    /// The wait of a server that spins tells it this again and again: `POLLHUP`.
+    pub fn is_told(&self, flag: i16) -> bool {
+        let answer = self.scene.answer.as_ref();
+        answer.is_some_and(|answer| answer.reports(flag))
+    }
+
+    /// What the last answer of its wait says about a spin. Nothing is known of what was done about it, but that it was
+    /// not enough.
+    fn spin_by_answer(&self) -> Option<Bug> {
+        let answer = self.scene.answer.as_ref()?;
+        match () {
+            () if answer.is_impatient && answer.ready.is_empty() => Some(match answer.wait {
+                "select" | "pselect6" => bug::TIMEOUT_NOT_REBUILT,
+                _ => bug::TIMER_SPIN,
+            }),
+            () if self.is_told(sys::POLLNVAL) => Some(bug::CLOSED_STILL_POLLED),
+            () if self.is_told(sys::POLLERR | sys::POLLHUP) => Some(bug::HUP_IGNORED),
+            // Whoever is also told of input may spin for that.
+            () if self.is_told(sys::POLLOUT) && !self.is_told(sys::POLLIN) => {
+                Some(bug::OUT_ALWAYS_ON)
+            }
+            () => None,
+        }
     }
 
     /// A client waits, and the server sleeps.

@@ -62,6 +62,9 @@ impl Case<'_> {
                 "/proc/PID/mem",
             );
         }
+        if let Some(told) = self.told() {
+            add(told, "/proc/PID/mem");
+        }
         if self.is_spin() && self.connection().is_none() {
             // Nobody can say which of them keeps the server awake; the masks show it.
             let listener = scene.listener().and_then(|row| scene.fd_of(row));

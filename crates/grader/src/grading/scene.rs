@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::Duration;
 
 use trace::{Call, Event, Parser};
 
 use crate::child::{Ending, Output, Server};
-use crate::probe::{self, Epoll, Question, State, TcpRow, Thread};
-use crate::wait::{Activity, idle_cpu};
+use crate::probe::{self, Answer, Epoll, Question, State, TcpRow, Thread};
+use crate::wait::{Activity, idle_cpu, wait_until};
 
 /// How much of a recording is read from its end: more than all the calls that a page shows.
 const TAIL_BYTES: u64 = 64 * 1024;
@@ -24,6 +25,8 @@ pub struct Scene {
     pub threads: Vec<Thread>,
     /// What its main thread waits for, where it sleeps in `select` or `poll`.
     pub question: Option<Question>,
+    /// What its wait tells it again and again, where it spins and does not record.
+    pub answer: Option<Answer>,
     /// Its epoll instances.
     pub epolls: Vec<Epoll>,
     /// Its sockets with the listener's port.
@@ -66,6 +69,11 @@ impl Scene {
         }
         scene.rows = probe::connections(pid, server.port()).unwrap_or_default();
         scene.calls = last_calls(recording).unwrap_or_default();
+        let spins = scene.activity.is_some_and(|activity| activity.is_spin());
+        if spins && scene.calls.is_empty() {
+            // Last, since a signal interrupts `epoll_wait`, and a server may not survive that.
+            scene.answer = last_answer(server, &scene.epolls);
+        }
         scene
     }
 
@@ -114,6 +122,31 @@ impl Scene {
     pub fn main_thread(&self) -> Option<&Thread> {
         self.threads.first()
     }
+}
+
+/// What the wait of a server that spins has just told it. Wherever the server is stopped, it is often enough where its
+/// wait returns: a turn in which nothing is done consists of little else.
+fn last_answer(server: &Server, epolls: &[Epoll]) -> Option<Answer> {
+    /// Stops that are tried. A turn with a few other calls is stopped in them, too.
+    const STOPS: usize = 40;
+    /// By then it has run between two stops, also on a busy machine; otherwise the next look is at the same place.
+    const A_WHILE: Duration = Duration::from_millis(500);
+
+    let pid = server.pid();
+    let cpu = || probe::cpu(pid).map(|cpu| cpu.running).ok();
+    let look = || {
+        let is_held = server.pause();
+        let threads = probe::threads(pid).unwrap_or_default();
+        let call = threads.first().and_then(|thread| thread.syscall.as_ref());
+        let told = call.and_then(|call| probe::answer(pid, call, epolls).ok().flatten());
+        let before = cpu();
+        server.resume();
+        if told.is_none() {
+            let _ = wait_until(A_WHILE, || cpu() != before);
+        }
+        told.filter(|_| is_held)
+    };
+    (0..STOPS).find_map(|_| look())
 }
 
 /// The last whole calls of a recording, which may still grow.

@@ -167,9 +167,26 @@ impl Case<'_> {
         if let Some(turn) = Turn::last(calls) {
             return Some(format!("On every turn {}.", turn.words()));
         }
+        if let Some(told) = self.told() {
+            return Some(format!("On every turn {told}."));
+        }
         let last = brief(calls.last()?);
         let equal = calls.iter().rev().take_while(|call| brief(call) == last);
         (equal.count() >= MANY).then(|| format!("Again and again it calls {last}."))
+    }
+
+    /// What the wait of a server that spins has just told it: `poll reports 5: OUT`.
+    pub(super) fn told(&self) -> Option<String> {
+        let answer = self.scene.answer.as_ref()?;
+        let wait = answer.wait;
+        if answer.is_impatient && answer.ready.is_empty() {
+            return Some(format!("{wait} returns at once, since its timeout is zero"));
+        }
+        let ready = answer.ready.iter().take(READY_SHOWN);
+        let ready: Vec<_> = ready
+            .map(|(fd, flags)| format!("{fd}: {}", show_flags(*flags)))
+            .collect();
+        (!ready.is_empty()).then(|| format!("{wait} reports {}", ready.join(", ")))
     }
 
     /// Why a server that sleeps does not serve the client that waits.
@@ -248,6 +265,23 @@ impl Case<'_> {
             _ => None,
         }
     }
+}
+
+/// More descriptors than this would hide the point.
+const READY_SHOWN: usize = 4;
+
+/// `IN|HUP`.
+fn show_flags(flags: i16) -> String {
+    let names = [
+        (sys::POLLIN, "IN"),
+        (sys::POLLOUT, "OUT"),
+        (sys::POLLERR, "ERR"),
+        (sys::POLLHUP, "HUP"),
+        (sys::POLLNVAL, "NVAL"),
+        (sys::POLLRDHUP, "RDHUP"),
+    ];
+    let set = names.iter().filter(|(flag, _)| flags & flag != 0);
+    set.map(|(_, name)| *name).collect::<Vec<_>>().join("|")
 }
 
 /// Lines as one sentence: with a capital letter and a full stop.

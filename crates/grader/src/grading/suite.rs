@@ -6,27 +6,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
+use super::order::InOrder;
 use super::page::{Heading, page};
-use super::{Exercise, Subject, Verdict};
+use super::{Check, Exercise, Subject, Verdict};
 
 /// Runs the checks in their order and stops at the first that fails: later ones build on it, and are ignored
 /// with that reason. What is printed last is the failure page, and so where to go on.
 pub fn grade_as_tests(exercise: &'static Exercise, subject: Subject) -> ExitCode {
     let mut args = Arguments::from_args();
-    // A check takes the machine's whole attention: it looks at CPU time, and at who sleeps.
+    // The tests take their verdicts in order; the checks behind them run side by side.
     args.test_threads = Some(1);
 
     let colour = std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let failed: Arc<Mutex<Option<(String, String)>>> = Arc::default();
+    let checks = exercise.checks.iter();
+    let selected = checks.filter(|check| is_selected(check, &args));
+    let grading = Grading {
+        verdicts: InOrder::new(subject, selected),
+        failed: None,
+    };
+    let grading = Arc::new(Mutex::new(grading));
     let trials = (1..).zip(exercise.checks).map(|(number, check)| {
-        let (failed, subject) = (Arc::clone(&failed), subject.clone());
+        let grading = Arc::clone(&grading);
         Trial::ignorable_test(check.name, move || {
-            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((earlier, _)) = failed.as_ref() {
+            let mut grading = grading.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((earlier, _)) = &grading.failed {
                 return Ok(Completion::ignored_with(format!("first: {earlier}")));
             }
-            match check.judge(&subject) {
+            let next = grading.verdicts.next();
+            let (_, verdict) = next.expect("a test runs if its check is selected");
+            match verdict {
                 Verdict::Passed => Ok(Completion::Completed),
                 Verdict::Skipped(reason) => {
                     Ok(Completion::ignored_with(format!("cannot judge: {reason}")))
@@ -38,7 +47,8 @@ pub fn grade_as_tests(exercise: &'static Exercise, subject: Subject) -> ExitCode
                         of: exercise.checks.len(),
                         check: check.name,
                     };
-                    *failed = Some((check.name.to_owned(), page(&heading, &finding, colour)));
+                    let page = page(&heading, &finding, colour);
+                    grading.failed = Some((check.name, page));
                     Err(Failed::from(format!(
                         "{}: {}",
                         finding.bug.name, finding.bug.title
@@ -48,12 +58,25 @@ pub fn grade_as_tests(exercise: &'static Exercise, subject: Subject) -> ExitCode
         })
     });
     let conclusion = libtest_mimic::run(&args, trials.collect());
-    if let Some((_, page)) = failed
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .as_ref()
-    {
+    let grading = grading.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, page)) = &grading.failed {
         println!("{page}");
     }
     conclusion.exit_code()
+}
+
+/// What the tests share.
+struct Grading {
+    verdicts: InOrder,
+    /// The first check that failed, and its page.
+    failed: Option<(&'static str, String)>,
+}
+
+/// Whether a test of this name runs, by the rules of `cargo test`: see `libtest_mimic::Arguments`.
+fn is_selected(check: &Check, args: &Arguments) -> bool {
+    let fits = |word: &String| match args.exact {
+        true => check.name == word,
+        false => check.name.contains(word.as_str()),
+    };
+    args.filter.as_ref().is_none_or(fits) && !args.skip.iter().any(fits) && !args.ignored
 }

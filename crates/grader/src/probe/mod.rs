@@ -4,6 +4,7 @@
 //! [`Unknown`]: a check that cannot look must say so, and must never pass for that reason. The process can
 //! change or end between two reads; a single answer is a moment, not a fact that lasts.
 
+mod answer;
 mod diag;
 mod epoll;
 mod process;
@@ -12,6 +13,7 @@ mod syscall;
 mod tcp;
 mod thread;
 
+pub use answer::{Answer, answer};
 pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, is_runnable, memory, raise_descriptor_limit, sockets,

@@ -42,14 +42,25 @@ pub fn question(pid: i32, call: &Syscall) -> Told<Option<Question>> {
             writable: set(pid, args[2], args[0])?,
             nfds: Some(args[0] as i32),
         })),
-        "poll" | "ppoll" => entries(pid, args[0], (args[1] as usize).min(ENTRIES)).map(Some),
+        "poll" | "ppoll" => {
+            let entries = array(pid, args[0], args[1])?;
+            let with = |flag: i16| {
+                let asks = |entry: &&Entry| entry.fd >= 0 && entry.events & flag != 0;
+                entries.iter().filter(asks).map(|entry| entry.fd).collect()
+            };
+            Ok(Some(Question {
+                readable: with(sys::POLLIN),
+                writable: with(sys::POLLOUT),
+                nfds: None,
+            }))
+        }
         _ => Ok(None),
     }
 }
 
 /// The members of an `fd_set` at this address, also those above `nfds`: they show what the program meant. Bit n of word
 /// n/64 is descriptor n; the words lie in memory with their lowest byte first, so it is also bit n mod 8 of byte n/8.
-fn set(pid: i32, address: u64, nfds: u64) -> Told<Vec<i32>> {
+pub(super) fn set(pid: i32, address: u64, nfds: u64) -> Told<Vec<i32>> {
     if address == 0 {
         return Ok(Vec::new());
     }
@@ -60,26 +71,28 @@ fn set(pid: i32, address: u64, nfds: u64) -> Told<Vec<i32>> {
     Ok(members.map(|bit| bit as i32).collect())
 }
 
-/// The entries of a `pollfd` array: `int fd; short events; short revents`, 8 bytes (`poll(2)`).
-fn entries(pid: i32, address: u64, count: usize) -> Told<Question> {
+/// A `struct pollfd` (`poll(2)`).
+pub(super) struct Entry {
+    pub(super) fd: i32,
+    pub(super) events: i16,
+    pub(super) revents: i16,
+}
+
+/// The entries of the array of a `poll`: `int fd; short events; short revents`, 8 bytes each.
+pub(super) fn array(pid: i32, address: u64, count: u64) -> Told<Vec<Entry>> {
     const SIZE: usize = 8;
+    let count = (count as usize).min(ENTRIES);
     let bytes = memory(pid, address, count * SIZE)?;
-    let mut question = Question::default();
-    for entry in bytes.chunks_exact(SIZE) {
-        let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
-        let events = i16::from_ne_bytes([entry[4], entry[5]]);
-        if fd >= 0 && events & sys::POLLIN != 0 {
-            question.readable.push(fd);
-        }
-        if fd >= 0 && events & sys::POLLOUT != 0 {
-            question.writable.push(fd);
-        }
-    }
-    Ok(question)
+    let entries = bytes.chunks_exact(SIZE).map(|entry| Entry {
+        fd: i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]),
+        events: i16::from_ne_bytes([entry[4], entry[5]]),
+        revents: i16::from_ne_bytes([entry[6], entry[7]]),
+    });
+    Ok(entries.collect())
 }
 
 /// A piece of a process's memory. A process may look into its children's, unless the system forbids it.
-fn memory(pid: i32, address: u64, len: usize) -> Told<Vec<u8>> {
+pub(super) fn memory(pid: i32, address: u64, len: usize) -> Told<Vec<u8>> {
     let path = format!("/proc/{pid}/mem");
     let mut bytes = vec![0; len];
     File::open(&path)
