@@ -70,13 +70,18 @@ pub fn wait_for<T>(
 ///
 /// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
 pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
-    wait_while_alive(server, || asleep(server, |_| Ok(())))
+    wait_while_alive(server, DEADLINE, || asleep(server, |_| Ok(())))
 }
 
 /// Waits until the server is asleep (see [`wait_until_asleep`]), no connection waits to be accepted, and
 /// no received byte is unread.
 pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
-    wait_while_alive(server, || {
+    wait_until_idle_within(server, DEADLINE)
+}
+
+/// As [`wait_until_idle`], with a deadline of its own.
+pub(crate) fn wait_until_idle_within(server: &Server, deadline: Duration) -> Result<(), TimedOut> {
+    wait_while_alive(server, deadline, || {
         asleep(server, |row| match row.rx_queue {
             0 => Ok(()),
             n if row.is_listener() => Err(format!("{n} connections are not accepted")),
@@ -88,10 +93,11 @@ pub fn wait_until_idle(server: &Server) -> Result<(), TimedOut> {
 /// As [`wait_for`], and gives up at once when the server has ended: nothing will come of it any more.
 fn wait_while_alive(
     server: &Server,
+    deadline: Duration,
     mut state: impl FnMut() -> Result<(), String>,
 ) -> Result<(), TimedOut> {
     let start = Instant::now();
-    wait_for(DEADLINE, || match server.ended() {
+    wait_for(deadline, || match server.ended() {
         Some(ending) => Ok(Err(TimedOut {
             waited: start.elapsed(),
             seen: format!("the server {ending}"),

@@ -80,24 +80,50 @@ fn memory_without_bounds_is_found() {
 }
 
 #[test]
-fn what_is_left_over_of_many_connections_is_found() {
-    let part = survival::many_connections;
-    must_fail(part, "forgets-descriptors", "descriptors, before");
-    must_fail(part, "forgets-threads", "threads, before");
-    must_fail(part, "forgets-memory", "more memory");
+fn descriptors_that_are_left_over_are_found() {
+    must_fail(
+        survival::many_connections,
+        "forgets-descriptors",
+        "descriptors, before",
+    );
 }
 
 #[test]
-fn each_wrong_answer_to_the_descriptor_limit_is_found() {
-    let part = survival::descriptor_limit;
-    must_fail(part, "spins-at-the-limit", "the server spins");
+fn threads_that_are_left_over_are_found() {
     must_fail(
-        part,
+        survival::many_connections,
+        "forgets-threads",
+        "threads, before",
+    );
+}
+
+#[test]
+fn memory_that_is_left_over_is_found() {
+    must_fail(survival::many_connections, "forgets-memory", "more memory");
+}
+
+#[test]
+fn a_spin_at_the_descriptor_limit_is_found() {
+    must_fail(
+        survival::descriptor_limit,
+        "spins-at-the-limit",
+        "the server spins",
+    );
+}
+
+#[test]
+fn an_end_at_the_descriptor_limit_is_found() {
+    must_fail(
+        survival::descriptor_limit,
         "ends-at-the-limit",
         "the server exited with status 101",
     );
+}
+
+#[test]
+fn deafness_after_the_descriptor_limit_is_found() {
     must_fail(
-        part,
+        survival::descriptor_limit,
         "deaf-after-the-limit",
         "are still not served, although others have left",
     );

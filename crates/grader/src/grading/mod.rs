@@ -26,7 +26,7 @@ pub use bug::Bug;
 pub use client::Client;
 pub use diagnose::Case;
 pub use order::InOrder;
-pub use run::{Run, Symptom, Trouble};
+pub use run::{Run, Symptom, Trouble, remove_recordings};
 pub use scene::Scene;
 pub use suite::grade_as_tests;
 

@@ -72,11 +72,8 @@ struct Grading {
     failed: Option<(&'static str, String)>,
 }
 
-/// Whether a test of this name runs, by the rules of `cargo test`: see `libtest_mimic::Arguments`.
+/// Whether the test of this check is among those that run.
 fn is_selected(check: &Check, args: &Arguments) -> bool {
-    let fits = |word: &String| match args.exact {
-        true => check.name == word,
-        false => check.name.contains(word.as_str()),
-    };
-    args.filter.as_ref().is_none_or(fits) && !args.skip.iter().any(fits) && !args.ignored
+    let test = Trial::test(check.name, || Ok(()));
+    !args.is_filtered_out(&test) && !args.is_ignored(&test)
 }

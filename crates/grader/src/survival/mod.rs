@@ -12,6 +12,9 @@ pub use clients::{
 };
 pub use limits::{client_that_never_reads, descriptor_limit, many_connections};
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use crate::child::Program;
 
 /// What the server speaks.
@@ -40,12 +43,24 @@ pub const BATTERY: &[(&str, Part)] = &[
     ("the descriptor limit", descriptor_limit),
 ];
 
-/// Runs all parts, and panics with all that went wrong.
+/// Runs all parts, and panics with all that went wrong. Each part has a server of its own and mostly waits, so they
+/// run side by side.
 #[track_caller]
 pub fn assert_survives(program: &Program, protocol: Protocol) {
-    let failures: Vec<_> = BATTERY
-        .iter()
-        .filter_map(|(name, part)| match part(program, protocol) {
+    let outcomes: Vec<(&str, Seen)> = thread::scope(|scope| {
+        let parts = BATTERY.iter().map(|(name, part)| {
+            let run = scope.spawn(move || part(program, protocol));
+            (*name, run)
+        });
+        let parts: Vec<_> = parts.collect();
+        parts
+            .into_iter()
+            .map(|(name, run)| (name, run.join().unwrap_or_else(|panic| resume_unwind(panic))))
+            .collect()
+    });
+    let failures: Vec<_> = outcomes
+        .into_iter()
+        .filter_map(|(name, seen)| match seen {
             Ok(seen) => {
                 println!("{name}: {seen}");
                 None

@@ -9,7 +9,7 @@ use super::Protocol;
 use crate::child::{Program, Server};
 use crate::peer::{Connect, Peer};
 use crate::probe;
-use crate::wait::{idle_cpu, wait_for, wait_until_idle};
+use crate::wait::{idle_cpu, wait_for, wait_until_idle_within};
 
 pub(super) struct Trial {
     pub(super) server: Server,
@@ -59,7 +59,7 @@ impl Trial {
         };
         serve(&mut trial.witness, protocol)
             .map_err(|why| trial.explain(format!("the first client was not served: {why}")))?;
-        if let Err(late) = wait_until_idle(&trial.server) {
+        if let Err(late) = wait_until_idle_within(&trial.server, deadline) {
             trial.is_quiet()?;
             return Err(trial.explain(format!("the server is not idle: {late}")));
         }
@@ -73,6 +73,7 @@ impl Trial {
 
     pub(super) fn connect_with(&self, connect: Connect) -> Result<Peer, String> {
         connect
+            .deadline(self.deadline)
             .connect()
             .map_err(|error| self.explain(error.to_string()))
     }
