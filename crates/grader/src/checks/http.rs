@@ -39,6 +39,15 @@ pub(super) fn while_it_is_held<T>(
     Ok(outcome)
 }
 
+/// The server has ended, and its last call or its last words are about a signal: [`while_it_is_held`] interrupts its wait.
+fn died_of_a_signal(case: &Case<'_>) -> Option<Bug> {
+    let words = case.scene.output.last_words().unwrap_or_default();
+    let is_told = words.contains("EINTR") || words.contains("Interrupted system call");
+    let last = case.scene.calls.last();
+    let is_seen = last.is_some_and(|call| call.outcome.to_string().contains("EINTR"));
+    (case.has_ended() && (is_told || is_seen)).then_some(bug::EINTR_FATAL)
+}
+
 /// A few requests, one after the other. Before and after it the server must sleep.
 pub(super) fn a_request_is_answered(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;

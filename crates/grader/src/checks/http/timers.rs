@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use trace::{Call, Outcome};
 
-use super::{Ask, Http, is_gone, while_it_is_held};
+use super::{Ask, Http, died_of_a_signal, is_gone, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
@@ -43,17 +43,51 @@ impl Wait {
     }
 }
 
-/// The waits that were recorded so far; none of a program that does not record.
-fn waits(run: &Run) -> Vec<Wait> {
+/// The calls that were recorded so far; none of a program that does not record.
+fn calls(run: &Run) -> Vec<Call> {
     // The server records a call a moment after the client has seen what it did.
     let _ = wait_until_asleep(run.server());
     let mut parser = trace::Parser::new();
     let _ = parser.push(run.recording().as_bytes());
     let calls = parser.lines().iter().filter_map(|line| match &line.event {
-        trace::Event::Call(call) => Wait::of(call),
+        trace::Event::Call(call) => Some(call.clone()),
         _ => None,
     });
     calls.collect()
+}
+
+/// The waits between a request and its reply, for requests that come one by one. What the server does while nobody wants
+/// anything of it is its own business.
+fn waits_for_replies(calls: &[Call]) -> Vec<Wait> {
+    let mut is_asked = false;
+    let mut waits = Vec::new();
+    for call in calls {
+        match call.name.as_str() {
+            "read" | "readv" | "recvfrom" if is_positive(call) => is_asked = true,
+            "write" | "writev" | "sendto" => is_asked = false,
+            _ if is_asked => waits.extend(Wait::of(call)),
+            _ => {}
+        }
+    }
+    waits
+}
+
+/// It returned more than 0.
+fn is_positive(call: &Call) -> bool {
+    match &call.outcome {
+        Outcome::Returned { value, .. } => value.to_string() != "0",
+        _ => false,
+    }
+}
+
+/// The waits between the first request and the last reply.
+fn waits_until_the_last_reply(calls: &[Call]) -> Vec<Wait> {
+    let is_reply = |call: &Call| ["write", "writev", "sendto"].contains(&call.name.as_str());
+    let is_request = |call: &Call| ["read", "readv", "recvfrom"].contains(&call.name.as_str());
+    let begin = calls.iter().position(is_request).unwrap_or(calls.len());
+    let end = calls.iter().rposition(is_reply).unwrap_or(begin);
+    let between = calls.get(begin..end).unwrap_or_default();
+    between.iter().filter_map(Wait::of).collect()
 }
 
 /// A symptom in words, by which the suspects know it again.
@@ -78,11 +112,11 @@ pub(crate) fn a_reply_comes_by_timer(run: &mut Run) -> Result<(), Trouble> {
     let mut silent = Http::settled(run, "B")?;
     silent.exchange(&Ask::hello())?;
     let mut client = Http::settled(run, "A")?;
-    let before = waits(run).len();
+    let before = calls(run).len();
     let ask = Ask::after(DELAY);
     (0..COUNT).try_for_each(|_| client.exchange(&ask))?;
 
-    let waits = &waits(run)[before..];
+    let waits = waits_for_replies(&calls(run)[before..]);
     // Rounded up, and not by more than a whole millisecond.
     let longest = i64::from(DELAY) + 1;
     if let Some(wait) = waits
@@ -120,21 +154,18 @@ pub(crate) fn a_timer_without_delay_is_run_at_once(run: &mut Run) -> Result<(), 
     const COUNT: usize = 100;
     run.start()?;
     let mut client = Http::settled(run, "A")?;
-    let before = waits(run).len();
+    let before = calls(run).len();
     let now: Vec<Ask> = (0..COUNT).map(|_| Ask::after(0)).collect();
     client.ask_all("5 times GET /after/0 in one write", &now[..5])?;
     now[..5].iter().try_for_each(|ask| client.expect(ask))?;
     let slept = |wait: &&Wait| wait.timed_out() && wait.timeout > 0;
-    if let Some(wait) = waits(run)[before..].iter().find(slept) {
+    let waits = waits_until_the_last_reply(&calls(run)[before..]);
+    if let Some(wait) = waits.iter().find(slept) {
         let slept = wait.timeout;
         return Err(run.other(format!("A timer {SLEPT_WHEN_DUE} {slept} ms")));
     }
 
-    // The next client gets the lowest number that is free (POSIX), which was this one's.
-    let mut before = Http::settled(run, "B")?;
-    let free = before.who()?;
-    is_gone(run, &mut before)?;
-    let kick = Ask::kick(free);
+    let kick = Ask::kick(next_descriptor(run, "B")?);
     let mut other = while_it_is_held(run, || {
         let words = format!("{COUNT} times GET /after/0, then {}", kick.name);
         client.ask_all(&words, now.iter().chain([&kick]))?;
@@ -146,10 +177,19 @@ pub(crate) fn a_timer_without_delay_is_run_at_once(run: &mut Run) -> Result<(), 
     now.iter().try_for_each(|ask| client.expect(ask))
 }
 
+/// The descriptor that the next client will have: the lowest number that is free (POSIX). A client tells its own, and
+/// leaves.
+pub(super) fn next_descriptor(run: &Run, name: &str) -> Result<i32, Trouble> {
+    let mut before = Http::settled(run, name)?;
+    let free = before.who()?;
+    is_gone(run, &mut before)?;
+    Ok(free)
+}
+
 /// What a symptom means there.
 pub(crate) fn without_delay_suspects(case: &Case<'_>) -> Option<Bug> {
     match () {
-        () if case.has_ended() => None,
+        () if case.has_ended() => died_of_a_signal(case),
         () if is_told(case, SLEPT_WHEN_DUE) => Some(bug::TIMER_SLEEPS_WHEN_DUE),
         // The last of A's requests has closed C's connection before C was served.
         () if case.is_closed_early() => Some(bug::TIMERS_NEVER_END),
@@ -193,7 +233,7 @@ pub(crate) fn a_silent_client_is_closed(run: &mut Run) -> Result<(), Trouble> {
 /// What a symptom means there.
 pub(crate) fn silent_client_suspects(case: &Case<'_>) -> Option<Bug> {
     match case.symptom {
-        _ if case.has_ended() => None,
+        _ if case.has_ended() => died_of_a_signal(case),
         Symptom::Stall { step, .. } if step.contains("the end") && !case.is_spin() => {
             Some(bug::NO_IDLE_TIMEOUT)
         }
@@ -334,7 +374,7 @@ pub(crate) fn a_signal_gives_no_new_time(run: &mut Run) -> Result<(), Trouble> {
 /// What a symptom means there.
 pub(crate) fn signal_suspects(case: &Case<'_>) -> Option<Bug> {
     match () {
-        () if case.has_ended() => Some(bug::EINTR_FATAL),
+        () if case.has_ended() => died_of_a_signal(case),
         () if is_told(case, NEW_TIME) => Some(bug::EINTR_RESTARTS_WAIT),
         () => None,
     }
@@ -350,9 +390,11 @@ pub(crate) fn cancelled_timers_leave(run: &mut Run) -> Result<(), Trouble> {
     const MOST: u64 = 256 * 1024;
     let server = run.start_unrecorded(|program| program)?;
     run.steps.add(format!(
-        "{CLIENTS} clients ask for GET / {ROUNDS} times each; the idle timeout is 60 s"
+        "one client is silent, and {CLIENTS} others ask for GET / {ROUNDS} times each"
     ));
     let quiet = |connect: Connect| connect.steps(Steps::new());
+    // Its deadline is the earliest and stays that, so nothing behind it comes to the top of a heap by itself.
+    let _silent = Http::settled(run, "")?;
     let clients: Result<Vec<_>, _> = (0..CLIENTS).map(|_| run.client_with("", quiet)).collect();
     let mut clients = clients?;
     let ask = Ask::hello();
@@ -418,5 +460,6 @@ pub(crate) fn a_timer_cancelled_in_its_turn_does_not_fire(run: &mut Run) -> Resu
 /// What a symptom means there.
 pub(crate) fn cancelled_in_turn_suspects(case: &Case<'_>) -> Option<Bug> {
     // It has used what belonged to the timer, or has answered a client that is gone.
-    (case.has_ended() || case.is_wrong()).then_some(bug::CANCELLED_TIMER_FIRES)
+    let is_used = case.has_ended() || case.is_wrong();
+    died_of_a_signal(case).or(is_used.then_some(bug::CANCELLED_TIMER_FIRES))
 }

@@ -4,7 +4,8 @@
 //! Who was served first is told by the server itself, not by a clock: the last request of the client that could keep the
 //! loop to itself closes the connection of the one that waits (`/kick`).
 
-use super::{Ask, Http, while_it_is_held};
+use super::timers::next_descriptor;
+use super::{Ask, Http, died_of_a_signal, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::probe;
 
@@ -31,30 +32,40 @@ pub(crate) fn a_stale_event_spares_the_new_owner(run: &mut Run) -> Result<(), Tr
 
 /// What a symptom means there.
 pub(crate) fn stale_event_suspects(case: &Case<'_>) -> Option<Bug> {
-    (case.is_closed_early() && !case.has_ended()).then_some(bug::STALE_EVENT)
+    match () {
+        () if case.has_ended() => died_of_a_signal(case),
+        () => case.is_closed_early().then_some(bug::STALE_EVENT),
+    }
 }
 
-/// One client has sent a long list of requests at once. Another one's request, and a timer, come in between.
+/// One client has sent a long list of requests at once. Before its last one is done three others must have had their turn:
+/// one that was ready at the same time, one that connects only now, and one that waits for a timer.
 pub(crate) fn a_busy_client_keeps_nobody_waiting(run: &mut Run) -> Result<(), Trouble> {
-    /// Many times what one turn should do for a client, and less than the 64 KiB that a new connection can take at once.
-    const COUNT: usize = 1_500;
+    /// More than the 256 that one turn may do for a client. All of it comes with one read of 16 KiB: several reads would be
+    /// several turns anyway.
+    const COUNT: usize = 400;
     run.start_unrecorded(|program| program)?;
     let mut timed = Http::settled(run, "C")?;
     let mut busy = Http::settled(run, "A")?;
     let mut other = Http::settled(run, "B")?;
-    let kicks = [Ask::kick(other.who()?), Ask::kick(timed.who()?)];
+    let (ready, waiting) = (other.who()?, timed.who()?);
+    let kicks = [ready, next_descriptor(run, "D")?, waiting].map(Ask::kick);
     let (soon, hello) = (Ask::after(1), Ask::hello());
-    let many: Vec<Ask> = (0..COUNT).map(|_| Ask::spin(20)).collect();
-    while_it_is_held(run, || {
+    let many: Vec<Ask> = (0..COUNT).map(|_| Ask::spin(100)).collect();
+    let mut new = while_it_is_held(run, || {
         timed.ask(&soon)?;
         let words = format!(
-            "{COUNT} times {}, then {} (B), {} (C)",
-            many[0].name, kicks[0].name, kicks[1].name
+            "{COUNT} times {}, then {} (B), {} (E), {} (C)",
+            many[0].name, kicks[0].name, kicks[1].name, kicks[2].name
         );
         busy.ask_all(&words, many.iter().chain(&kicks))?;
-        other.ask(&hello)
+        other.ask(&hello)?;
+        let mut new = Http::new(run.client("E")?);
+        new.ask(&hello)?;
+        Ok(new)
     })?;
     other.expect(&hello)?;
+    new.expect(&hello)?;
     timed.expect(&soon)?;
     busy.client().note("read all its replies");
     let mut got = 0;
@@ -78,7 +89,7 @@ fn count(text: &[u8], word: &[u8]) -> usize {
 /// What a symptom means there.
 pub(crate) fn busy_client_suspects(case: &Case<'_>) -> Option<Bug> {
     match case.symptom {
-        _ if case.has_ended() => None,
+        _ if case.has_ended() => died_of_a_signal(case),
         Symptom::ClosedEarly { step, .. } if step.contains("/after") => Some(bug::TIMER_LATE),
         Symptom::ClosedEarly { .. } => Some(bug::STARVED),
         Symptom::Stall { step, .. } if step.contains("all its") && !case.is_spin() => {
@@ -108,7 +119,10 @@ pub(crate) fn a_large_reply_keeps_nobody_waiting(run: &mut Run) -> Result<(), Tr
 
 /// What a symptom means there.
 pub(crate) fn large_reply_owns_suspects(case: &Case<'_>) -> Option<Bug> {
-    (case.is_closed_early() && !case.has_ended()).then_some(bug::REPLY_OWNS_LOOP)
+    match () {
+        () if case.has_ended() => died_of_a_signal(case),
+        () => case.is_closed_early().then_some(bug::REPLY_OWNS_LOOP),
+    }
 }
 
 /// More clients than `--max-connections`: the next one waits in the queue and costs nothing, and is served when another
@@ -124,7 +138,7 @@ pub(crate) fn at_the_connection_limit_it_sleeps(run: &mut Run) -> Result<(), Tro
         client.exchange(&hello)?;
         inside.push(client);
     }
-    let mut next = Http::settled(run, "D")?;
+    let mut next = Http::new(run.client("D")?);
     next.ask(&hello)?;
     run.expect_rest()?;
     let rows = run.told(probe::connections(server.pid(), server.port()))?;
