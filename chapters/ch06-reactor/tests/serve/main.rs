@@ -1,7 +1,12 @@
 //! The server against clients that are fast, slow, silent or rude. `deadlines.rs` has time, `limits.rs` what
 //! there is too much of, `faults.rs` the kernel that refuses, `signals.rs` the end.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod deadlines;
+mod faults;
+mod limits;
+mod signals;
 
 use common::*;
 use grader::peer::{Steps, burst};

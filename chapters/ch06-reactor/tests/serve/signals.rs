@@ -1,8 +1,6 @@
 //! How it ends: in peace, and with a report.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use grader::peer::Stop;
 use grader::{DEADLINE, Ending, Peer, Server, wait_until, wait_until_asleep};
 use sys::{SIGINT, SIGTERM, SIGUSR1};

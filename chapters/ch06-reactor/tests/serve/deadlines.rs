@@ -3,11 +3,9 @@
 //! Time is judged by the server's own clock: "300 ms later" means that another connection has its reply to
 //! `GET /after/300`. So a slow machine makes these tests slow, and not wrong.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use grader::{DEADLINE, Stop, wait_until_asleep};
 
 #[test]

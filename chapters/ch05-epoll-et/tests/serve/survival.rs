@@ -1,10 +1,8 @@
 //! What every server of the workshop must survive, whatever it is built on.
 
-mod common;
-
 use grader::survival::{Protocol, assert_survives};
 
 #[test]
 fn survives_the_battery() {
-    assert_survives(&common::program(), Protocol::Http);
+    assert_survives(&crate::common::program(), Protocol::Http);
 }

@@ -1,8 +1,6 @@
 //! Too many clients, too much from one client, and how little an idle one costs.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use grader::peer::{Steps, burst};
 use grader::{Peer, probe, wait_until_asleep};
 use sys::{Resource, Rlimit};

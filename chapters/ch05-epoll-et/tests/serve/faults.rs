@@ -1,8 +1,6 @@
 //! The server when the kernel refuses: no descriptors left, calls that fail, calls that do less than asked.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use grader::peer::{Steps, burst};
 use grader::{DEADLINE, Program, wait_until, wait_until_asleep};
 

@@ -4,7 +4,10 @@
 //! forgotten ones to light. So in each of these tests somebody falls silent at the worst moment, and the
 //! answer must come all the same.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod faults;
+mod survival;
 
 use common::*;
 use grader::peer::{Connect, Steps, burst};

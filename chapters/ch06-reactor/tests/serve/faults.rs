@@ -1,8 +1,6 @@
 //! The server when calls fail, or do less than was asked: see `sys::Injection`.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use grader::{DEADLINE, Ending, Peer, Program, wait_until, wait_until_asleep};
 
 /// All that a client can do, against a server whose calls are disturbed.
