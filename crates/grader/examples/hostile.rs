@@ -92,6 +92,16 @@ fn main() {
             next.spawn().expect("this program");
         }
         "quiet-server" => serve(addr, forever),
+        "killed-before-it-listens" => kill_from_outside(),
+        "killed-by-somebody" => {
+            let listener = TcpListener::bind(addr).expect("the address is free");
+            println!(
+                "listening on {}",
+                listener.local_addr().expect("it is bound")
+            );
+            let _client = listener.accept().expect("a client");
+            kill_from_outside();
+        }
         "eats-memory" => {
             serve(addr, || {
                 let mut hoard = Vec::new();
@@ -107,6 +117,13 @@ fn main() {
         }),
         other => panic!("no such kind: {other}"),
     }
+}
+
+/// Another process kills this one, as a person does, or the kernel when memory runs out.
+fn kill_from_outside() {
+    let mut killer = Command::new("/bin/sh");
+    killer.args(["-c", "kill -9 $PPID"]);
+    let _ = killer.status().expect("/bin/sh");
 }
 
 fn forever() {

@@ -5,7 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use common::{example, hostile};
-use grader::{DEADLINE, Ending, Peer, Program, StartFailure, wait, wait_until};
+use grader::grading::{Subject, Verdict};
+use grader::{DEADLINE, Ending, Peer, Program, Server, StartFailure, checks, wait, wait_until};
 
 /// Marks the processes of one test, independently of the grader's own mark.
 const OURS: &str = "HOSTILE_TEST";
@@ -245,6 +246,36 @@ fn one_that_eats_memory_is_ended() {
         matches!(ending, Ending::TooMuchMemory(bytes) if bytes > LIMIT),
         "{ending}"
     );
+}
+
+#[test]
+fn one_that_somebody_else_kills_is_not_judged() {
+    let check = &checks::exercise("ex03-poll").unwrap().checks[0];
+    for kind in ["killed-by-somebody", "killed-before-it-listens"] {
+        let verdict = check.judge(&Subject::new(example("hostile")).args([kind]));
+        let Verdict::Skipped(reason) = verdict else {
+            panic!("{kind}: {verdict:?}");
+        };
+        assert!(
+            reason.contains("killed by SIGKILL from outside"),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn one_that_the_grader_kills_was_not_killed_from_outside() {
+    let kill = |how: fn(&Server)| {
+        let server = program("quiet-server").start().unwrap();
+        how(&server);
+        wait_until(DEADLINE, || server.ended().is_some()).unwrap();
+        assert_eq!(server.ended(), Some(Ending::Killed(sys::SIGKILL)));
+        server.was_killed_from_outside()
+    };
+    assert!(!kill(|server| server.signal(sys::SIGKILL)));
+    assert!(kill(|server| {
+        sys::kill(server.pid(), sys::SIGKILL).expect("it is our child");
+    }));
 }
 
 #[test]

@@ -85,6 +85,16 @@ impl StartFailure {
         }
     }
 
+    /// `SIGKILL` ended it, and the grader had not sent it: see [`Server::was_killed_from_outside`].
+    ///
+    /// [`Server::was_killed_from_outside`]: super::Server::was_killed_from_outside
+    pub fn is_killed_from_outside(&self) -> bool {
+        let StartFailure::Ended { ending, .. } = self else {
+            return false;
+        };
+        *ending == Ending::Killed(sys::SIGKILL)
+    }
+
     /// What the program had written by then.
     pub fn output(&self) -> Option<&Output> {
         match self {

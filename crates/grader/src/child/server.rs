@@ -53,6 +53,8 @@ struct State {
     ending: Option<Ending>,
     /// Set by the guard before it kills: so many bytes were too many.
     too_much: Option<u64>,
+    /// Set before the grader kills it for another reason.
+    is_killed: bool,
     over: bool,
 }
 
@@ -79,6 +81,7 @@ impl State {
     /// Kills the process group, unless its leader has been reaped: then its number may be another's.
     fn kill_group(&mut self, pid: i32) {
         if self.ended().is_none() {
+            self.is_killed = true;
             let _ = sys::kill(-pid, sys::SIGKILL);
         }
     }
@@ -113,6 +116,7 @@ impl Server {
                 child,
                 ending: None,
                 too_much: None,
+                is_killed: false,
                 over: false,
             }),
             changed: Condvar::new(),
@@ -263,6 +267,13 @@ impl Server {
         self.process.state().ended()
     }
 
+    /// It was ended by `SIGKILL`, and not by the grader: by the kernel, which had no memory left, or by a person. (No limit
+    /// that the grader sets ends a program that runs by this signal.)
+    pub fn was_killed_from_outside(&self) -> bool {
+        let mut state = self.process.state();
+        state.ended() == Some(Ending::Killed(sys::SIGKILL)) && !state.is_killed
+    }
+
     /// As [`Server::ended`], for the moment at which a client lost its connection: a process that ends closes its
     /// descriptors first, and has ended only a moment later. So where nobody listens any more, this waits for it.
     pub fn ended_or_ending(&self) -> Option<Ending> {
@@ -292,6 +303,7 @@ impl Server {
         // Under the lock nobody reaps it, so the number is still its own.
         let mut state = self.process.state();
         if state.ended().is_none() {
+            state.is_killed |= signal == sys::SIGKILL;
             let _ = sys::kill(self.serving, signal);
         }
     }

@@ -123,11 +123,25 @@ impl Check {
     fn verdict(&self, trouble: Trouble) -> Verdict {
         match trouble {
             Trouble::Skip(reason) => Verdict::Skipped(reason),
+            // No bug of the program does that.
+            Trouble::Seen(symptom, scene) if was_killed(&symptom, &scene) => {
+                Verdict::Skipped(KILLED.to_owned())
+            }
             Trouble::Seen(symptom, scene) => {
                 let case = Case::new(&symptom, &scene);
                 Verdict::Failed(Box::new(case.finding(self.suspects)))
             }
         }
+    }
+}
+
+/// Why a check cannot judge a program that somebody else has ended.
+const KILLED: &str = "the program was killed by SIGKILL from outside: by the kernel, which had no memory left, or by a person";
+
+fn was_killed(symptom: &Symptom, scene: &Scene) -> bool {
+    match symptom {
+        Symptom::NotStarted(failure) => failure.is_killed_from_outside(),
+        _ => scene.was_killed_from_outside,
     }
 }
 

@@ -19,6 +19,8 @@ const TAIL_BYTES: u64 = 64 * 1024;
 pub struct Scene {
     /// How the server ended, if it has.
     pub ending: Option<Ending>,
+    /// It was ended by `SIGKILL`, and not by the grader.
+    pub was_killed_from_outside: bool,
     /// What it wrote.
     pub output: Output,
     /// Its threads, the main thread first.
@@ -50,6 +52,7 @@ impl Scene {
         let ending = server.ended_or_ending();
         let mut scene = Scene {
             ending,
+            was_killed_from_outside: server.was_killed_from_outside(),
             output: server.output(),
             steps,
             ..Scene::default()
