@@ -23,31 +23,37 @@ impl Answer {
     }
 }
 
-/// Reads the answer that a thread has just got from this call. `None`: it is no wait of an event loop.
+/// Reads the answer that a thread has just got from this call. `None`: it is no wait of an event loop, or its memory
+/// need not hold an answer.
 ///
-/// It is an answer only if the thread is stopped *behind* the call, and the call found something ready. Both hold for
-/// a thread that spins and was stopped by a signal: in all of these calls, what is ready goes before a signal.
+/// It holds one if the thread is stopped *behind* the call, and the call found something ready: what is ready goes before
+/// the signal that stops the thread. So it does for a thread that spins, unless it spins because its timeout is short.
 pub fn answer(pid: i32, call: &Syscall, epolls: &[Epoll]) -> Told<Option<Answer>> {
     let args = call.args();
     let wait = call.name();
     let (ready, is_impatient) = match wait {
-        "select" | "pselect6" => {
-            let nfds = args[0];
-            let mut ready = Vec::new();
-            for (place, flag) in [(1, sys::POLLIN), (2, sys::POLLOUT)] {
-                // The kernel writes nothing above that.
-                let told = |fd: &i32| (*fd as u64) < nfds;
-                let members = set(pid, args[place], nfds)?.into_iter().filter(told);
-                ready.extend(members.map(|fd| (fd, flag)));
+        "select" | "pselect6" => match Patience::of(pid, wait, args[4])? {
+            // Stopped by a signal, it has left the sets as they were.
+            Patience::None => (Vec::new(), true),
+            Patience::Little => return Ok(None),
+            Patience::Enough => {
+                let nfds = args[0];
+                let mut ready = Vec::new();
+                for (place, flag) in [(1, sys::POLLIN), (2, sys::POLLOUT)] {
+                    // The kernel writes nothing above that.
+                    let told = |fd: &i32| (*fd as u64) < nfds;
+                    let members = set(pid, args[place], nfds)?.into_iter().filter(told);
+                    ready.extend(members.map(|fd| (fd, flag)));
+                }
+                (ready, false)
             }
-            (ready, is_zero(pid, args[4])?)
-        }
+        },
         "poll" | "ppoll" => {
             let entries = array(pid, args[0], args[1])?.into_iter();
             let ready = entries.filter(|entry| entry.revents != 0);
             let is_impatient = match call.timeout_ms() {
                 Some(timeout) => timeout == 0,
-                None => is_zero(pid, args[2])?,
+                None => Patience::of(pid, wait, args[2])? == Patience::None,
             };
             (
                 ready.map(|entry| (entry.fd, entry.revents)).collect(),
@@ -75,11 +81,32 @@ pub fn answer(pid: i32, call: &Syscall, epolls: &[Epoll]) -> Told<Option<Answer>
     }))
 }
 
-/// The `timeval` or `timespec` at this address is zero. A null pointer is none: it waits for ever.
-fn is_zero(pid: i32, address: u64) -> Told<bool> {
-    /// Two words of 8 bytes.
-    const SIZE: usize = 16;
-    Ok(address != 0 && memory(pid, address, SIZE)?.iter().all(|byte| *byte == 0))
+/// How much of its timeout a wait has left. (Linux writes that back for `select`.)
+#[derive(PartialEq, Eq)]
+enum Patience {
+    /// Nothing: it was zero from the start.
+    None,
+    /// Less than a millisecond. A loop with such a timeout spins although nothing is ready.
+    Little,
+    /// More, or the wait has no timeout.
+    Enough,
+}
+
+impl Patience {
+    /// Of the `timeval` of `select`, or the `timespec` of the others: two words, seconds and a part of one.
+    fn of(pid: i32, wait: &str, address: u64) -> Told<Patience> {
+        const SIZE: usize = 16;
+        if address == 0 {
+            return Ok(Patience::Enough);
+        }
+        let bytes = memory(pid, address, SIZE)?;
+        let millisecond = if wait == "select" { 1_000 } else { 1_000_000 };
+        Ok(match (number(&bytes[..8]), number(&bytes[8..])) {
+            (0, 0) => Patience::None,
+            (0, part) if part < millisecond => Patience::Little,
+            _ => Patience::Enough,
+        })
+    }
 }
 
 /// The token and the flags of an `epoll_event`: `uint32_t events; uint64_t data`, packed on x86-64
@@ -87,14 +114,14 @@ fn is_zero(pid: i32, address: u64) -> Told<bool> {
 fn first_event(pid: i32, address: u64) -> Told<(u64, i16)> {
     const DATA: usize = if cfg!(target_arch = "x86_64") { 4 } else { 8 };
     let bytes = memory(pid, address, DATA + 8)?;
-    let number = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-    };
     // What poll can report has the same numbers in epoll.
     Ok((number(&bytes[DATA..]), number(&bytes[..2]) as i16))
+}
+
+/// A number in the memory of this machine's kind, lowest byte first.
+fn number(bytes: &[u8]) -> u64 {
+    let digits = bytes.iter().rev();
+    digits.fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
 #[cfg(test)]
@@ -103,7 +130,7 @@ mod tests {
     use crate::probe::Interest;
 
     #[cfg(target_arch = "x86_64")]
-    fn told(number: u64, args: [u64; 6]) -> Answer {
+    fn told(number: u64, args: [u64; 6]) -> Option<Answer> {
         let args = args.map(|arg| format!("{arg:#x}")).join(" ");
         let call = Syscall::parse(&format!("{number} {args} 0x1 0x2")).unwrap();
         let epolls = [Epoll {
@@ -115,7 +142,7 @@ mod tests {
             }],
         }];
         let own = std::process::id() as i32;
-        answer(own, &call, &epolls).unwrap().unwrap()
+        answer(own, &call, &epolls).unwrap()
     }
 
     #[test]
@@ -124,16 +151,20 @@ mod tests {
         let mut writable = sys::FdSet::new();
         writable.insert(5).unwrap();
         writable.insert(70).unwrap();
-        let zero = [0_u64; 2];
-        let (set, timeout) = (&raw const writable as u64, zero.as_ptr() as u64);
-        let select = told(23, [64, 0, set, 0, timeout, 0]);
-        assert_eq!(
-            (select.ready, select.is_impatient),
-            (vec![(5, sys::POLLOUT)], true)
-        );
+        let set = &raw const writable as u64;
+        let within = |timeval: &[u64; 2]| {
+            let timeout = timeval.as_ptr() as u64;
+            told(23, [64, 0, set, 0, timeout, 0])
+        };
+        let select = within(&[1, 0]).unwrap();
+        assert_eq!(select.ready, [(5, sys::POLLOUT)]);
+        assert!(!select.is_impatient);
+        let impatient = within(&[0, 0]).unwrap();
+        assert!(impatient.is_impatient && impatient.ready.is_empty());
+        assert_eq!(within(&[0, 999]), None);
 
         let entries: [[i16; 4]; 2] = [[3, 0, sys::POLLIN, 0], [7, 0, sys::POLLIN, sys::POLLHUP]];
-        let poll = told(7, [entries.as_ptr() as u64, 2, u64::MAX, 0, 0, 0]);
+        let poll = told(7, [entries.as_ptr() as u64, 2, u64::MAX, 0, 0, 0]).unwrap();
         assert_eq!(
             (&poll.ready[..], poll.is_impatient),
             (&[(7, sys::POLLHUP)][..], false)
@@ -141,12 +172,12 @@ mod tests {
         assert!(poll.reports(sys::POLLHUP) && !poll.reports(sys::POLLIN));
 
         let event = [0x11, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1_u8];
-        let epoll = told(232, [4, event.as_ptr() as u64, 64, u64::MAX, 0, 0]);
+        let epoll = told(232, [4, event.as_ptr() as u64, 64, u64::MAX, 0, 0]).unwrap();
         assert_eq!(epoll.ready, [(9, sys::POLLIN | sys::POLLHUP)]);
-        let other = told(232, [5, event.as_ptr() as u64, 64, u64::MAX, 0, 0]);
+        let other = told(232, [5, event.as_ptr() as u64, 64, u64::MAX, 0, 0]).unwrap();
         assert_eq!(other.ready, []);
-        let impatient = told(232, [4, event.as_ptr() as u64, 64, 0, 0, 0]);
+        let impatient = told(232, [4, event.as_ptr() as u64, 64, 0, 0, 0]).unwrap();
         assert!(impatient.is_impatient && impatient.ready.is_empty());
-        std::hint::black_box((writable, zero, entries, event));
+        std::hint::black_box((writable, entries, event));
     }
 }
