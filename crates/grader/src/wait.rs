@@ -11,8 +11,11 @@ use crate::probe::{self, TcpRow, Told, Unknown};
 /// busy with something else, short enough for a person.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long to sleep between two looks at a state that nobody announces.
+/// How long to sleep, at least, between two looks at a state that nobody announces.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// And at most. What takes long is looked at less often: a look reads several files of `/proc`.
+const LOOK_AGAIN_AT_MOST: Duration = Duration::from_millis(10);
 
 /// The state did not come before the deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +63,10 @@ pub fn wait_for<T>(
                     seen,
                 });
             }
-            Err(_) => thread::sleep(LOOK_AGAIN),
+            Err(_) => {
+                let pause = start.elapsed() / 10;
+                thread::sleep(pause.clamp(LOOK_AGAIN, LOOK_AGAIN_AT_MOST));
+            }
         }
     }
 }
