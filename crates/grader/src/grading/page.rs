@@ -16,7 +16,7 @@ pub struct Heading<'a> {
     pub check: &'a str,
 }
 
-/// The width of a page, in columns.
+/// The width of a page, in columns. A narrower window has what else stands in two columns one below the other.
 const WIDTH: usize = 90;
 
 /// Where the right column begins.
@@ -54,10 +54,15 @@ impl Paint {
 
 /// The page, ready to be printed.
 pub fn page(heading: &Heading<'_>, finding: &Finding, colour: bool) -> String {
+    page_in(heading, finding, colour, WIDTH)
+}
+
+/// The page for a window with so many columns.
+pub fn page_in(heading: &Heading<'_>, finding: &Finding, colour: bool, columns: usize) -> String {
     let paint = Paint { on: colour };
     let mut page = String::new();
     // Writing into a String cannot fail, so the results carry nothing.
-    let _ = render(&mut page, &paint, heading, finding);
+    let _ = render(&mut page, &paint, heading, finding, columns.min(WIDTH));
     page
 }
 
@@ -66,7 +71,9 @@ fn render(
     paint: &Paint,
     heading: &Heading<'_>,
     finding: &Finding,
+    columns: usize,
 ) -> std::fmt::Result {
+    let is_narrow = columns < WIDTH;
     let Heading {
         exercise,
         number,
@@ -76,15 +83,18 @@ fn render(
     let failed = "FAILED";
     let mut title = format!("{exercise}  check {number} of {of}  {check}");
     let mut name = "";
-    if title.chars().count() + 2 + failed.len() > WIDTH {
+    if title.chars().count() + 2 + failed.len() > columns {
         title = format!("{exercise}  check {number} of {of}");
         name = check;
     }
-    let gap = WIDTH - (title.chars().count() + failed.len()).min(WIDTH - 2);
+    let taken = title.chars().count() + failed.len();
+    let gap = columns.saturating_sub(taken).max(2);
     let failed = paint.red(failed);
     writeln!(page, "{}{:gap$}{failed}", paint.bold(&title), "")?;
     if !name.is_empty() {
-        writeln!(page, "{}", paint.bold(name))?;
+        for line in wrapped(name, columns) {
+            writeln!(page, "{}", paint.bold(&line))?;
+        }
     }
     writeln!(page)?;
 
@@ -95,23 +105,30 @@ fn render(
             .split(" Replace the")
             .next()
             .unwrap_or_default();
-        for line in wrapped(story, WIDTH - 2) {
+        for line in wrapped(story, columns - 2) {
             writeln!(page, "  {line}")?;
         }
         return writeln!(page, "  task  exercises/{exercise}/README.md");
     }
 
     let bug = &finding.bug;
-    writeln!(page, "  {}: {}", paint.red(bug.name), bug.title)?;
-    for line in wrapped(&finding.story, WIDTH - 2) {
+    if is_narrow {
+        writeln!(page, "  {}:", paint.red(bug.name))?;
+        for line in wrapped(bug.title, columns - 2) {
+            writeln!(page, "  {line}")?;
+        }
+    } else {
+        writeln!(page, "  {}: {}", paint.red(bug.name), bug.title)?;
+    }
+    for line in wrapped(&finding.story, columns - 2) {
         writeln!(page, "  {line}")?;
     }
 
     let skipped = finding.steps.len().saturating_sub(STEPS_SHOWN);
     // Beside the calls, or, where these need the whole width, alone.
     let width = match finding.divergence {
-        None => RIGHT - 8,
-        Some(_) => WIDTH - 8,
+        None if !is_narrow => RIGHT - 8,
+        _ => columns - 8,
     };
     let mut steps = Vec::new();
     for (number, step) in (1..).zip(&finding.steps).skip(skipped) {
@@ -144,24 +161,38 @@ fn render(
         writeln!(page, "\n  read  exercises/{exercise}/expected")?;
         return writeln!(page, "  hint  exercises/{exercise}/hints.md");
     }
-    let left = paint.bold("the client");
-    let pad = RIGHT - 2 - "the client".len();
-    writeln!(
-        page,
-        "\n  {left}{:pad$}{}",
-        "",
-        paint.bold("the server's last calls")
-    )?;
-    for row in 0..steps.len().max(calls.len()) {
-        let step = steps.get(row).map_or("", String::as_str);
-        let call = calls.get(row).map_or("", String::as_str);
-        let line = format!("  {step:<width$}{call}", width = RIGHT - 4);
-        writeln!(page, "{}", line.trim_end())?;
+    let right = "the server's last calls";
+    if is_narrow {
+        writeln!(page, "\n  {}", paint.bold("the client"))?;
+        for step in &steps {
+            writeln!(page, "  {step}")?;
+        }
+        writeln!(page, "  {}", paint.bold(right))?;
+        for call in &calls {
+            writeln!(page, "  {call}")?;
+        }
+    } else {
+        let left = paint.bold("the client");
+        let pad = RIGHT - 2 - "the client".len();
+        writeln!(page, "\n  {left}{:pad$}{}", "", paint.bold(right))?;
+        for row in 0..steps.len().max(calls.len()) {
+            let step = steps.get(row).map_or("", String::as_str);
+            let call = calls.get(row).map_or("", String::as_str);
+            let line = format!("  {step:<width$}{call}", width = RIGHT - 4);
+            writeln!(page, "{}", line.trim_end())?;
+        }
     }
 
     if !finding.evidence.is_empty() {
         writeln!(page, "  {}", paint.bold("evidence"))?;
         for (what, source) in &finding.evidence {
+            if is_narrow {
+                for line in wrapped(what, columns - 3) {
+                    writeln!(page, "   {line}")?;
+                }
+                writeln!(page, "     {}", paint.dim(source))?;
+                continue;
+            }
             for (index, line) in wrapped(what, RIGHT - 5).iter().enumerate() {
                 match index {
                     0 => {
@@ -255,6 +286,46 @@ ex05-epoll-et  check 3 of 12  a burst is answered without another byte          
   hint  exercises/ex05-epoll-et/hints.md
 ";
         assert_eq!(page(&heading(), &finding(), false), expected);
+    }
+
+    #[test]
+    fn in_a_narrow_window_nothing_stands_beside_anything() {
+        let expected = "\
+ex05-epoll-et  check 3 of 12      FAILED
+a burst is answered without another byte
+
+  et-not-drained:
+  an edge-triggered socket was not
+  drained
+  The client wants to read 65536 bytes.
+  It has 4096 bytes, and no more come.
+  With EPOLLET there is no second report
+  for bytes that were already there.
+
+  the client
+    1  connect
+    2  send 65536 bytes
+    3  read 65536 bytes, of which the
+       server has sent a part
+  the server's last calls
+    epoll_wait(4) = 1   5: IN
+    read(5, 4096) = 4096
+  > epoll_wait(4)        still blocked here
+  evidence
+   fd 5 has 61440 unread bytes
+     /proc/net/tcp
+   fd 5 is registered for IN|RDHUP|ET,
+   and that takes a second line
+     /proc/PID/fdinfo/4
+
+  read  chapters/ch05-epoll-et/src
+  hint  exercises/ex05-epoll-et/hints.md
+";
+        assert_eq!(page_in(&heading(), &finding(), false, 40), expected);
+        assert_eq!(
+            page_in(&heading(), &finding(), false, 200),
+            page(&heading(), &finding(), false)
+        );
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The workshop's one command.
+#[derive(Parser)]
+#[command(
+    name = "workshop",
+    bin_name = "cargo workshop",
+    about = "Readiness: where you are, what comes next, and whether it is right",
+    after_help = "EX is an exercise in any of these forms: 5, ex05, et, ex05-epoll-et.
+Without EX: the exercise whose folder you are in, or else your next one.
+
+Exit status: 0 right, 1 wrong, 2 it could not be judged.
+
+Examples:
+  cargo workshop               where you are, and the next step
+  cargo workshop check ex01    build your exercise 1 and grade it",
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true
+)]
+pub struct Cli {
+    /// What to do. Without it: the list.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// The list's own options, since `list` is what comes without a command.
+    #[command(flatten)]
+    pub list: List,
+}
+
+/// Everything that it can do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show where you are, and the next step (the same as no command)
+    List(List),
+    /// Build an exercise and grade it; or grade any program with --bin
+    Check(Check),
+}
+
+/// `list`
+#[derive(Args)]
+pub struct List {
+    /// Print it as JSON, for another program
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `check`
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 right, 1 wrong, 2 it could not be judged (it does not build, for example).
+
+Examples:
+  cargo workshop check                          your next exercise, up to the first failure
+  cargo workshop check et --all                 exercise 5, and go on after a failure
+  cargo workshop check ex05 --only 3            one check, by its number
+  cargo workshop check ex05 --only burst        the checks with this word in their name
+  cargo workshop check ex05 --bin ./a.out       a program of yours, in any language
+  cargo workshop check ex01 --bin python3 -- echo.py
+                                                runs: python3 echo.py --listen 127.0.0.1:0"
+)]
+pub struct Check {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: Option<String>,
+
+    /// Run only these checks: a number, or a part of the name
+    #[arg(long, value_name = "CHECK")]
+    pub only: Option<String>,
+
+    /// Go on after a failure
+    #[arg(long)]
+    pub all: bool,
+
+    /// Grade this program in place of the exercise
+    #[arg(long, value_name = "PATH")]
+    pub bin: Option<PathBuf>,
+
+    /// Print the result as JSON, for another program
+    #[arg(long)]
+    pub json: bool,
+
+    /// Say what building, grading and the rest took
+    #[arg(long)]
+    pub timings: bool,
+
+    /// What the program of --bin is given before `--listen 127.0.0.1:0`
+    #[arg(last = true, value_name = "ARGS", requires = "bin")]
+    pub args: Vec<String>,
+}

@@ -1,0 +1,57 @@
+//! `cargo workshop`: where am I, what next, is it right?
+//!
+//! One file a command in [`commands`]. What they share: [`screen`] (all output), [`place`] (where things are),
+//! [`progress`] (what was proved), [`cargo`] (building) and [`interrupt`] (Ctrl-C).
+#![forbid(unsafe_code)]
+
+mod cargo;
+mod cli;
+mod commands;
+mod date;
+mod interrupt;
+mod place;
+mod progress;
+mod screen;
+mod sources;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use cli::{Cli, Command};
+use place::Place;
+use screen::Screen;
+
+/// The exit status of a program that does what it should.
+pub const RIGHT: u8 = 0;
+/// The exit status of a program that does not.
+pub const WRONG: u8 = 1;
+/// The exit status when nothing could be judged: it does not build, there is no such exercise.
+pub const NOT_JUDGED: u8 = 2;
+
+fn main() -> ExitCode {
+    let screen = Screen::new();
+    let mut command = Cli::command();
+    if screen.width() < screen::NARROW {
+        // What an option does stands below its name, not beside it.
+        command = command.next_line_help(true);
+        command.build();
+    }
+    let matches = command.get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+
+    let outcome = interrupt::listen().and_then(|()| {
+        let place = Place::find()?;
+        match cli.command.unwrap_or(Command::List(cli.list)) {
+            Command::List(options) => commands::list::run(&place, &screen, &options),
+            Command::Check(options) => commands::check::run(&place, &screen, &options),
+        }
+    });
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            screen.complain(format_args!("{error:#}"));
+            ExitCode::from(NOT_JUDGED)
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `cargo workshop` and `cargo workshop check`, through a pipe and at a terminal.
+mod common;
+
+use std::fs;
+
+use common::{Clone, running};
+use grader::{DEADLINE, wait_until};
+
+/// A program that never listens: the grader waits for it until its deadline.
+const HANGS: &str = "while :; do sleep 1; done";
+
+#[test]
+fn the_list_welcomes_a_new_user_and_ends_with_a_command() {
+    let clone = Clone::fresh();
+    let first = clone.pipe(&[]);
+    first.expect(0, &["Welcome", "ch01-threads", "ex01", "0 of 13"]);
+    assert!(
+        first.out.ends_with("\n\n  cargo workshop trace ch01\n"),
+        "{first}"
+    );
+    assert!(
+        !clone.root.join(".readiness").exists(),
+        "looking changes nothing"
+    );
+
+    clone
+        .pipe(&["check", "ex01"])
+        .expect(1, &["Not written yet"]);
+    let later = clone.pipe(&[]);
+    later.expect(0, &["0 of 13"]);
+    assert!(!later.out.contains("Welcome"), "{later}");
+}
+
+#[test]
+fn it_works_from_any_folder_of_the_clone() {
+    let clone = Clone::fresh();
+    let mut command = clone.command(&["check", "--only", "1"]);
+    command.current_dir(clone.root.join("exercises/ex01-threads/src"));
+    common::Piped::of(command.output().unwrap()).expect(1, &["ex01-threads", "Not written yet"]);
+    let mut command = clone.command(&["--json"]);
+    command.current_dir(clone.root.join("chapters"));
+    let list = common::Piped::of(command.output().unwrap());
+    list.expect(0, &["\"next\":\"cargo workshop trace ch01\""]);
+}
+
+#[test]
+fn a_right_exercise_passes_and_an_edit_shows() {
+    let clone = Clone::fresh();
+    clone.solve();
+    let passed = clone.pipe(&["check", "1"]);
+    passed.expect(0, &["All 13 checks passed.", "next "]);
+    clone.pipe(&[]).expect(0, &["13 of 13  passed"]);
+
+    let main = clone.main_rs();
+    let right = fs::read_to_string(&main).unwrap();
+    fs::write(&main, format!("{right}\n// edited\n")).unwrap();
+    clone
+        .pipe(&[])
+        .expect(0, &["13 of 13  changed since it passed"]);
+    fs::write(&main, right).unwrap();
+    clone.pipe(&[]).expect(0, &["13 of 13  passed"]);
+
+    // Another program says nothing about the exercise.
+    let hangs = clone.script("ends.sh", "exit 3");
+    let other = clone.pipe(&["check", "1", "--bin", hangs.to_str().unwrap()]);
+    other.expect(1, &["did-not-listen"]);
+    clone.pipe(&[]).expect(0, &["13 of 13  passed"]);
+}
+
+#[test]
+fn a_build_error_is_shown_as_rustc_shows_it_and_is_no_verdict() {
+    let clone = Clone::fresh();
+    fs::write(
+        clone.main_rs(),
+        "fn main() {\n    let unused = 1;\n    nothing();\n}\n",
+    )
+    .unwrap();
+    let failed = clone.pipe(&["check", "ex01"]);
+    failed.expect(
+        2,
+        &[
+            "error[E0425]: cannot find function `nothing` in this scope",
+            " --> exercises/ex01-threads/src/main.rs:3:5",
+            "It does not build, so nothing was graded.",
+        ],
+    );
+    assert!(!failed.out.contains("warning"), "{failed}");
+    let json = clone.pipe(&["check", "ex01", "--json"]);
+    json.expect(2, &["\"result\":\"not judged\"", "E0425"]);
+
+    let mut terminal = clone.terminal(80, &["check", "ex01"]);
+    let text = terminal.expect_end(2);
+    assert!(text.contains("cannot find function `nothing`"), "{text}");
+    assert!(terminal.raw().contains("\x1b["), "with rustc's colours");
+}
+
+#[test]
+fn mistakes_of_the_user_are_one_clear_line() {
+    let clone = Clone::fresh();
+    clone.pipe(&["check", "99"]).expect_complaint(&format!(
+        "no exercise is called `99`; there are {}",
+        names().join(", ")
+    ));
+    clone
+        .pipe(&["check", "ex01", "--bin", "./nothing"])
+        .expect_complaint("./nothing: there is no such file; name the program to be graded");
+    clone.pipe(&["check", "--bin", "./nothing"]).expect_complaint(
+        "--bin needs the exercise whose checks are meant, as in: cargo workshop check ex05 --bin ./a.out",
+    );
+    let only = clone.pipe(&["check", "ex01", "--only", "nothing like it"]);
+    assert!(
+        only.err
+            .starts_with("ex01-threads has no check `nothing like it`: give a number"),
+        "{only}"
+    );
+    assert_eq!(only.status, Some(2));
+    assert_eq!(clone.pipe(&["chekc"]).status, Some(2));
+}
+
+fn names() -> Vec<&'static str> {
+    let exercises = grader::checks::EXERCISES.iter();
+    exercises.map(|exercise| exercise.name).collect()
+}
+
+#[test]
+fn a_damaged_progress_file_is_set_aside_and_nothing_else_happens() {
+    let clone = Clone::fresh();
+    let folder = clone.root.join(".readiness");
+    fs::create_dir(&folder).unwrap();
+    for damaged in ["", "{", "{\"version\":2}", "\u{0}\u{ff}"] {
+        fs::write(folder.join("progress.json"), damaged).unwrap();
+        let list = clone.pipe(&[]);
+        list.expect(0, &["0 of 13"]);
+        assert!(list.err.contains("progress.json.damaged-"), "{list}");
+        assert_eq!(list.err.lines().count(), 1, "{list}");
+        assert_eq!(clone.pipe(&[]).err, "");
+    }
+    // A folder in its place can neither be read nor written, and the check goes on.
+    fs::create_dir(folder.join("progress.json")).unwrap();
+    let check = clone.pipe(&["check", "ex01"]);
+    check.expect(1, &["Not written yet"]);
+    assert!(
+        check.err.contains("going on without your progress"),
+        "{check}"
+    );
+}
+
+#[test]
+fn at_a_terminal_a_check_is_coloured_and_fits() {
+    let clone = Clone::fresh();
+    for columns in [40, 80, 200] {
+        let mut terminal = clone.terminal(columns, &["check", "ex01"]);
+        let text = terminal.expect_end(1);
+        assert!(
+            text.contains("FAILED") && text.contains("Not written yet"),
+            "{text}"
+        );
+        terminal.expect_columns(columns.into());
+        let mut terminal = clone.terminal(columns, &[]);
+        terminal.expect_end(0);
+        terminal.expect_columns(columns.into());
+        assert!(terminal.raw().contains("\x1b[1m"));
+    }
+    let mut ends = clone.terminal(
+        40,
+        &[
+            "check",
+            "1",
+            "--bin",
+            clone.script("e.sh", "exit 3").to_str().unwrap(),
+        ],
+    );
+    ends.expect_end(1);
+    ends.expect_columns(40);
+}
+
+#[test]
+fn no_color_means_no_colour() {
+    let clone = Clone::fresh();
+    let output = clone.command(&[]).env("NO_COLOR", "1").output().unwrap();
+    common::Piped::of(output).expect(0, &["Welcome"]);
+}
+
+#[test]
+fn a_window_may_be_resized_while_a_check_runs() {
+    let clone = Clone::fresh();
+    let go = clone.root.join("go");
+    let _ = fs::remove_file(&go);
+    let waits = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", go.display());
+    let waits = clone.script("waits.sh", &waits);
+    let mut terminal = clone.terminal(80, &["check", "1", "--bin", waits.to_str().unwrap()]);
+    terminal.wait_for("what is sent comes back");
+    for columns in [40, 20, 1, 120, 60] {
+        terminal.resize(columns);
+    }
+    fs::write(go, "").unwrap();
+    let text = terminal.expect_end(1);
+    // The page of a window with less than 90 columns.
+    assert!(text.contains("did-not-listen:\n"), "{text}");
+}
+
+#[test]
+fn ctrl_c_ends_a_check_and_the_program_and_leaves_nothing() {
+    let clone = Clone::fresh();
+    let hangs = clone.script("hangs.sh", HANGS);
+    let mut terminal = clone.terminal(80, &["check", "1", "--bin", hangs.to_str().unwrap()]);
+    terminal.wait_for("what is sent comes back");
+    wait_until(DEADLINE, || running(&hangs) > 0).expect("the program runs");
+    terminal.ctrl_c();
+    terminal.expect_interrupted();
+    wait_until(DEADLINE, || running(&hangs) == 0).expect("the program is gone");
+    let left = format!("readiness-{}-", terminal.pid());
+    let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let mut left = files.filter(|file| file.file_name().to_string_lossy().starts_with(&left));
+    assert!(left.next().is_none(), "a recording is left");
+}
+
+#[test]
+fn ctrl_c_ends_a_build() {
+    let clone = Clone::fresh();
+    // A build script that hangs, as a build that takes long.
+    let package = clone.root.join("exercises/ex01-threads");
+    let mark = clone.root.join("building");
+    let _ = fs::remove_file(&mark);
+    let script = format!(
+        "fn main() {{ std::fs::write({mark:?}, \"\").unwrap(); std::thread::sleep(std::time::Duration::from_secs(1000)); }}\n"
+    );
+    fs::write(package.join("build.rs"), script).unwrap();
+    let mut terminal = clone.terminal(80, &["check", "1"]);
+    wait_until(12 * DEADLINE, || mark.exists()).expect("the build script runs");
+    terminal.ctrl_c();
+    terminal.expect_interrupted();
+    fs::remove_file(package.join("build.rs")).unwrap();
+    // Cargo holds a lock as long as it lives.
+    clone.pipe(&["check", "1"]).expect(1, &["Not written yet"]);
+}
