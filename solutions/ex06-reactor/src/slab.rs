@@ -15,10 +15,10 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// The listener's own. A slab would need four billion slots to give it to somebody.
+    /// The listener's own. No slab gives its first slot to anybody.
     pub(crate) const LISTENER: Token = Token {
-        slot: u32::MAX,
-        generation: u32::MAX,
+        slot: 0,
+        generation: 0,
     };
 
     /// As the 64 bits of an event: the generation in the upper half, the slot in the lower.
@@ -51,8 +51,12 @@ struct Slot<T> {
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
+        let first = Slot {
+            generation: 0,
+            content: None,
+        };
         Slab {
-            slots: Vec::new(),
+            slots: vec![first],
             vacant: Vec::new(),
         }
     }
@@ -121,6 +125,7 @@ impl<T> Slab<T> {
 
     /// How many values it has, those that are taken out included.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
+        // The first slot is neither vacant nor anybody's.
+        self.slots.len() - self.vacant.len() - 1
     }
 }

@@ -2,10 +2,18 @@
 
 use trace::Call;
 
-use super::bug::{Bug, NOT_WRITTEN};
+use super::bug::{self, Bug, NOT_WRITTEN};
 use super::calls::{brief, ready, set};
 use super::turn::Turn;
 use super::{Case, Symptom};
+
+/// Bugs of a server that sleeps, and should not: but what it has missed is not an event, so what it watches does not matter.
+const NOT_FOR_AN_EVENT: &[Bug] = &[
+    bug::TIMER_LATE,
+    bug::NO_IDLE_TIMEOUT,
+    bug::NO_HEAD_TIMEOUT,
+    bug::TURN_FORGOTTEN,
+];
 
 impl Case<'_> {
     /// What was seen, and the rule that was broken.
@@ -13,7 +21,7 @@ impl Case<'_> {
         let mut story = vec![self.seen()];
         // What is not written yet has a place, and no history.
         if *bug != NOT_WRITTEN {
-            story.extend(self.doing());
+            story.extend(self.doing(bug));
         }
         if let Some(panic) = self.scene.output.panic().filter(|panic| !panic.is_todo()) {
             // The library's own files have a long path that nobody has on disk.
@@ -124,7 +132,7 @@ impl Case<'_> {
     }
 
     /// What the server does meanwhile, and so why nothing comes; or what it did last.
-    fn doing(&self) -> Option<String> {
+    fn doing(&self, bug: &Bug) -> Option<String> {
         match self.symptom {
             Symptom::NotStarted(_) | Symptom::OtherCalls { .. } => None,
             _ if self.has_ended() => {
@@ -133,7 +141,7 @@ impl Case<'_> {
             }
             Symptom::Spin(_) => self.turns(),
             Symptom::Stall { .. } if self.is_spin() => self.turns(),
-            Symptom::Stall { .. } => self.sleeping(),
+            Symptom::Stall { .. } => self.sleeping(bug),
             Symptom::ClosedEarly { .. } => self.before_close(),
             _ => None,
         }
@@ -153,7 +161,12 @@ impl Case<'_> {
             ));
         }
         let is_same = |call: &&Call| call.args.first() == Some(fd);
-        let before = brief(calls[..at].iter().rev().find(is_same)?);
+        let before = calls[..at].iter().rev().find(is_same)?;
+        if before.name == "close" {
+            // That was another connection, and nothing was called for this one.
+            return None;
+        }
+        let before = brief(before);
         Some(format!(
             "The server's last call before close({fd}) was {before}."
         ))
@@ -190,7 +203,7 @@ impl Case<'_> {
     }
 
     /// Why a server that sleeps does not serve the client that waits.
-    fn sleeping(&self) -> Option<String> {
+    fn sleeping(&self, bug: &Bug) -> Option<String> {
         let call = self.scene.main_thread()?.syscall.as_ref()?;
         if self.scene.threads.len() > 1 {
             return None;
@@ -234,6 +247,14 @@ impl Case<'_> {
                 "{sleeps}. Its nfds is {nfds}: the kernel looks only at \
                  descriptors below that."
             ));
+        }
+        if NOT_FOR_AN_EVENT.contains(bug) {
+            let end = match call.timeout_ms() {
+                Some(-1) => " without a timeout".to_owned(),
+                Some(end) => format!(" with a timeout of {end} ms"),
+                None => String::new(),
+            };
+            return Some(format!("{sleeps}{end}."));
         }
         let (input, room) = self.asks_for(fd)?;
         let blind = match (input, room) {

@@ -115,7 +115,7 @@ impl Http {
         Http::new(echo::narrow(run, name)?).settle(run)
     }
 
-    fn settle(self, run: &Run) -> Result<Http, Trouble> {
+    pub(super) fn settle(self, run: &Run) -> Result<Http, Trouble> {
         // One that does not come to rest has another problem, which the next step shows.
         let _ = wait_until_asleep(run.server());
         Ok(self)
@@ -189,6 +189,19 @@ impl Http {
     /// Reads the next reply, whatever it is. `step` is what the page says.
     pub(crate) fn any_reply(&mut self, step: &str) -> Result<Reply, Trouble> {
         self.client.note(step);
+        self.next_reply(step)
+    }
+
+    /// Reads so many replies, whatever they are, as one step.
+    pub(crate) fn any_replies(&mut self, count: usize) -> Result<(), Trouble> {
+        self.client.note(&format!("read {count} replies"));
+        (1..=count).try_for_each(|number| {
+            let step = format!("read reply {number} of {count}");
+            self.next_reply(&step).map(drop)
+        })
+    }
+
+    fn next_reply(&mut self, step: &str) -> Result<Reply, Trouble> {
         loop {
             match self.replies.next_reply(Method::Get) {
                 Ok(Some(reply)) => return Ok(reply),

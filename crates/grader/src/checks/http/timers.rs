@@ -12,7 +12,7 @@ use super::{Ask, Http, died_of_a_signal, is_gone, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
-use crate::wait::wait_until_asleep;
+use crate::wait::{DEADLINE, wait_until_asleep};
 
 /// A wait of the server that is over.
 struct Wait {
@@ -166,6 +166,8 @@ pub(crate) fn a_timer_without_delay_is_run_at_once(run: &mut Run) -> Result<(), 
     }
 
     let kick = Ask::kick(next_descriptor(run, "B")?);
+    run.steps
+        .add("A's last request will close C's connection: C must be served before");
     let mut other = while_it_is_held(run, || {
         let words = format!("{COUNT} times GET /after/0, then {}", kick.name);
         client.ask_all(&words, now.iter().chain([&kick]))?;
@@ -174,7 +176,7 @@ pub(crate) fn a_timer_without_delay_is_run_at_once(run: &mut Run) -> Result<(), 
         Ok(other)
     })?;
     other.expect(&Ask::hello())?;
-    now.iter().try_for_each(|ask| client.expect(ask))
+    client.any_replies(now.len() + 1)
 }
 
 /// The descriptor that the next client will have: the lowest number that is free (POSIX). A client tells its own, and
@@ -285,8 +287,8 @@ pub(crate) fn a_slow_head_is_refused(run: &mut Run) -> Result<(), Trouble> {
             last = now;
             // It may have been closed at this very moment, which the next look shows.
             let _ = slow.client().peer().write_available(&[*byte]);
-            let _ = wait_until_asleep(&server);
-            if now > begin + PATIENCE + SURELY && !slow.has_news() {
+            let is_over = now > begin + PATIENCE + SURELY;
+            if is_over && wait_until_asleep(&server).is_ok() && !slow.has_news() {
                 return Err(given_new_time(run, slow));
             }
         }
@@ -314,7 +316,7 @@ fn given_new_time(run: &Run, mut slow: Http) -> Trouble {
     let trouble = run.other(format!(
         "A head had 200 ms to arrive. They were over, another byte came, and {NEW_TIME}"
     ));
-    match slow.any_reply("no further byte: wait for the answer") {
+    match slow.any_reply("read the answer, and send nothing more") {
         Ok(_) => trouble,
         Err(none) => none,
     }
@@ -325,7 +327,7 @@ pub(crate) fn slow_head_suspects(case: &Case<'_>) -> Option<Bug> {
     match case.symptom {
         _ if case.has_ended() => None,
         Symptom::Other(_) if is_told(case, NEW_TIME) => Some(bug::HEAD_DEADLINE_RESET),
-        Symptom::Stall { step, .. } if step.contains("wait for the answer") && !case.is_spin() => {
+        Symptom::Stall { step, .. } if step.contains("nothing more") && !case.is_spin() => {
             Some(bug::NO_HEAD_TIMEOUT)
         }
         Symptom::WrongReply(words) if words.contains("/echo") => Some(bug::OLD_TIMER_FIRES),
@@ -348,14 +350,14 @@ pub(crate) fn a_signal_gives_no_new_time(run: &mut Run) -> Result<(), Trouble> {
         run.steps
             .add("every few milliseconds a signal interrupts its wait (SIGSTOP, SIGCONT)");
         let (mut last, mut longest) = (begin, Duration::ZERO);
-        while !client.client().peer().wait_readable(MOMENT) && server.ended().is_none() {
+        while !client.client().peer().wait_readable(MOMENT) && begin.elapsed() < DEADLINE {
             let now = Instant::now();
             longest = longest.max(now - last);
             last = now;
             server.pause();
             server.resume();
-            let _ = wait_until_asleep(&server);
-            if now > begin + delay + SURELY && !client.has_news() && server.ended().is_none() {
+            let is_over = now > begin + delay + SURELY;
+            if is_over && wait_until_asleep(&server).is_ok() && !client.has_news() {
                 return Err(run.other(format!(
                     "The reply to {} was due. A signal woke the server, and {NEW_TIME}",
                     ask.name
@@ -394,7 +396,7 @@ pub(crate) fn cancelled_timers_leave(run: &mut Run) -> Result<(), Trouble> {
     ));
     let quiet = |connect: Connect| connect.steps(Steps::new());
     // Its deadline is the earliest and stays that, so nothing behind it comes to the top of a heap by itself.
-    let _silent = Http::settled(run, "")?;
+    let _silent = Http::new(run.client_with("", quiet)?).settle(run)?;
     let clients: Result<Vec<_>, _> = (0..CLIENTS).map(|_| run.client_with("", quiet)).collect();
     let mut clients = clients?;
     let ask = Ask::hello();

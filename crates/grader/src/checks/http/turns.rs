@@ -44,7 +44,7 @@ pub(crate) fn a_busy_client_keeps_nobody_waiting(run: &mut Run) -> Result<(), Tr
     /// More than the 256 that one turn may do for a client. All of it comes with one read of 16 KiB: several reads would be
     /// several turns anyway.
     const COUNT: usize = 400;
-    run.start_unrecorded(|program| program)?;
+    run.start()?;
     let mut timed = Http::settled(run, "C")?;
     let mut busy = Http::settled(run, "A")?;
     let mut other = Http::settled(run, "B")?;
@@ -52,6 +52,8 @@ pub(crate) fn a_busy_client_keeps_nobody_waiting(run: &mut Run) -> Result<(), Tr
     let kicks = [ready, next_descriptor(run, "D")?, waiting].map(Ask::kick);
     let (soon, hello) = (Ask::after(1), Ask::hello());
     let many: Vec<Ask> = (0..COUNT).map(|_| Ask::spin(100)).collect();
+    run.steps
+        .add("A's last requests will close the others' connections: they must be served before");
     let mut new = while_it_is_held(run, || {
         timed.ask(&soon)?;
         let words = format!(
@@ -67,23 +69,7 @@ pub(crate) fn a_busy_client_keeps_nobody_waiting(run: &mut Run) -> Result<(), Tr
     other.expect(&hello)?;
     new.expect(&hello)?;
     timed.expect(&soon)?;
-    busy.client().note("read all its replies");
-    let mut got = 0;
-    let mut replies = Vec::new();
-    // The bodies alone tell how many have come.
-    let step = "read all its replies";
-    while got < COUNT {
-        replies.extend(busy.client().bytes(step, got)?);
-        got = count(&replies, http::DONE.as_bytes());
-    }
-    Ok(())
-}
-
-/// How often `word` stands in `text`.
-fn count(text: &[u8], word: &[u8]) -> usize {
-    text.windows(word.len())
-        .filter(|part| *part == word)
-        .count()
+    busy.any_replies(COUNT + kicks.len())
 }
 
 /// What a symptom means there.
@@ -92,7 +78,7 @@ pub(crate) fn busy_client_suspects(case: &Case<'_>) -> Option<Bug> {
         _ if case.has_ended() => died_of_a_signal(case),
         Symptom::ClosedEarly { step, .. } if step.contains("/after") => Some(bug::TIMER_LATE),
         Symptom::ClosedEarly { .. } => Some(bug::STARVED),
-        Symptom::Stall { step, .. } if step.contains("all its") && !case.is_spin() => {
+        Symptom::Stall { step, .. } if step.starts_with("read reply ") && !case.is_spin() => {
             Some(bug::TURN_FORGOTTEN)
         }
         _ => None,
@@ -103,10 +89,12 @@ pub(crate) fn busy_client_suspects(case: &Case<'_>) -> Option<Bug> {
 pub(crate) fn a_large_reply_keeps_nobody_waiting(run: &mut Run) -> Result<(), Trouble> {
     /// More than one turn should send, and less than loopback takes without a reader (2.5 MB and more on Linux 6.18).
     const LARGE: usize = 1_500_000;
-    run.start_unrecorded(|program| program)?;
+    run.start()?;
     let mut busy = Http::settled(run, "A")?;
     let mut other = Http::settled(run, "B")?;
     let (large, kick, hello) = (Ask::bytes(LARGE), Ask::kick(other.who()?), Ask::hello());
+    run.steps
+        .add("A's last request will close B's connection: B must be served before");
     while_it_is_held(run, || {
         let words = format!("{}, then {}", large.name, kick.name);
         busy.ask_all(&words, [&large, &kick])?;
