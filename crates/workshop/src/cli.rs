@@ -17,7 +17,8 @@ Exit status: 0 right, 1 wrong, 2 it could not be judged.
 
 Examples:
   cargo workshop               where you are, and the next step
-  cargo workshop check ex01    build your exercise 1 and grade it",
+  cargo workshop check ex01    build your exercise 1 and grade it
+  cargo workshop hint ex01     the first hint; again: the second",
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true
 )]
@@ -38,6 +39,12 @@ pub enum Command {
     List(List),
     /// Build an exercise and grade it; or grade any program with --bin
     Check(Check),
+    /// Show the next hint of an exercise
+    Hint(Hint),
+    /// Show the solution of an exercise that has passed, beside your code
+    Solution(Solution),
+    /// Put an exercise back to what was shipped; your file is kept
+    Reset(Reset),
 }
 
 /// `list`
@@ -90,4 +97,60 @@ pub struct Check {
     /// What the program of --bin is given before `--listen 127.0.0.1:0`
     #[arg(last = true, value_name = "ARGS", requires = "bin")]
     pub args: Vec<String>,
+}
+
+/// `hint`
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo workshop hint ex01      the next hint: first the first one
+  cargo workshop hint ex01 1    the first one again")]
+pub struct Hint {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: Option<String>,
+
+    /// A hint that was given before
+    #[arg(value_name = "N")]
+    pub number: Option<usize>,
+}
+
+/// `solution`
+#[derive(Args)]
+#[command(
+    after_help = "Lines with `-` are yours, lines with `+` are the solution's.
+
+Examples:
+  cargo workshop solution ex01          after it has passed
+  cargo workshop solution ex01 --now    before"
+)]
+pub struct Solution {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: String,
+
+    /// Show it although the exercise has not passed; asks first
+    #[arg(long)]
+    pub now: bool,
+
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `reset`
+#[derive(Args)]
+#[command(
+    after_help = "Your main.rs is kept beside it, as main.rs.2026-11-30-143205 (the date in UTC).
+
+Examples:
+  cargo workshop reset ex01"
+)]
+pub struct Reset {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: String,
+
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }

@@ -45,6 +45,9 @@ fn main() -> ExitCode {
         match cli.command.unwrap_or(Command::List(cli.list)) {
             Command::List(options) => commands::list::run(&place, &screen, &options),
             Command::Check(options) => commands::check::run(&place, &screen, &options),
+            Command::Hint(options) => commands::hint::run(&place, &screen, &options),
+            Command::Solution(options) => commands::solution::run(&place, &screen, &options),
+            Command::Reset(options) => commands::reset::run(&place, &screen, &options),
         }
     });
     match outcome {

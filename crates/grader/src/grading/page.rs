@@ -80,6 +80,7 @@ fn render(
         of,
         check,
     } = heading;
+    let short = exercise.split('-').next().unwrap_or(exercise);
     let failed = "FAILED";
     let mut title = format!("{exercise}  check {number} of {of}  {check}");
     let mut name = "";
@@ -159,7 +160,7 @@ fn render(
             writeln!(page, "{}", format!("  {line}").trim_end())?;
         }
         writeln!(page, "\n  read  exercises/{exercise}/expected")?;
-        return writeln!(page, "  hint  exercises/{exercise}/hints.md");
+        return writeln!(page, "  hint  cargo workshop hint {short}");
     }
     let right = "the server's last calls";
     if is_narrow {
@@ -209,7 +210,7 @@ fn render(
     if !bug.chapter.is_empty() {
         writeln!(page, "  read  chapters/{}/src", bug.chapter)?;
     }
-    writeln!(page, "  hint  exercises/{exercise}/hints.md")
+    writeln!(page, "  hint  cargo workshop hint {short}")
 }
 
 /// Cuts a text into lines of at most `width` columns, between words.
@@ -283,7 +284,7 @@ ex05-epoll-et  check 3 of 12  a burst is answered without another byte          
    that takes a second line
 
   read  chapters/ch05-epoll-et/src
-  hint  exercises/ex05-epoll-et/hints.md
+  hint  cargo workshop hint ex05
 ";
         assert_eq!(page(&heading(), &finding(), false), expected);
     }
@@ -319,7 +320,7 @@ a burst is answered without another byte
      /proc/PID/fdinfo/4
 
   read  chapters/ch05-epoll-et/src
-  hint  exercises/ex05-epoll-et/hints.md
+  hint  cargo workshop hint ex05
 ";
         assert_eq!(page_in(&heading(), &finding(), false, 40), expected);
         assert_eq!(

@@ -1,7 +1,10 @@
 //! One file a command.
 
 pub mod check;
+pub mod hint;
 pub mod list;
+pub mod reset;
+pub mod solution;
 
 use anyhow::Result;
 use grader::grading::Exercise;

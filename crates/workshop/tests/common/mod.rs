@@ -1,5 +1,6 @@
 //! A small clone to work in, a pipe, and a terminal.
 #![allow(dead_code)] // Each file of tests uses a part of it.
+#![allow(clippy::unwrap_used)] // It is all for tests.
 
 mod terminal;
 
