@@ -15,6 +15,15 @@ const NOT_FOR_AN_EVENT: &[Bug] = &[
     bug::TURN_FORGOTTEN,
 ];
 
+/// Bugs of a server that serves one client for too long. Checks find them by a `/kick` at the end of what that one wants: it
+/// closes those who should have been served long before.
+const OVERTAKEN: &[Bug] = &[
+    bug::TIMER_LATE,
+    bug::TIMERS_NEVER_END,
+    bug::STARVED,
+    bug::REPLY_OWNS_LOOP,
+];
+
 impl Case<'_> {
     /// What was seen, and the rule that was broken.
     pub(super) fn story(&self, bug: &Bug) -> String {
@@ -142,6 +151,9 @@ impl Case<'_> {
             Symptom::Spin(_) => self.turns(),
             Symptom::Stall { .. } if self.is_spin() => self.turns(),
             Symptom::Stall { .. } => self.sleeping(bug),
+            Symptom::ClosedEarly { .. } if OVERTAKEN.contains(bug) => {
+                Some("Another client's last request has closed it before it got its turn.".into())
+            }
             Symptom::ClosedEarly { .. } => self.before_close(),
             _ => None,
         }
