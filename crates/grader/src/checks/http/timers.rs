@@ -145,7 +145,8 @@ pub(crate) fn by_timer_suspects(case: &Case<'_>) -> Option<Bug> {
         () if case.has_ended() => None,
         () if is_told(case, SPUN) => Some(bug::TIMER_SPIN),
         () if is_told(case, SLEPT_TOO_LONG) => Some(bug::TIMER_LATE),
-        () if case.is_stall() && !case.is_spin() && case.unread() == 0 => Some(bug::TIMER_LATE),
+        // Asleep, or awake all the time because the deadline is past: nobody runs it.
+        () if case.is_stall() && case.unread() == 0 => Some(bug::TIMER_LATE),
         () => None,
     }
 }
@@ -297,7 +298,7 @@ pub(crate) fn a_slow_head_is_refused(run: &mut Run) -> Result<(), Trouble> {
                 return Err(given_new_time(run, slow));
             }
         }
-        let reply = slow.any_reply("read the reply")?;
+        let reply = slow.any_reply("read the answer, which must be 408")?;
         if reply.status != 408 {
             let words = format!(
                 "A head that did not come in time was answered with {}",

@@ -109,7 +109,12 @@ pub(crate) fn a_large_reply_keeps_nobody_waiting(run: &mut Run) -> Result<(), Tr
 pub(crate) fn large_reply_owns_suspects(case: &Case<'_>) -> Option<Bug> {
     match () {
         () if case.has_ended() => died_of_a_signal(case),
-        () => case.is_closed_early().then_some(bug::REPLY_OWNS_LOOP),
+        () if case.is_closed_early() => Some(bug::REPLY_OWNS_LOOP),
+        // All that the socket was given has gone, and the rest of the reply is not made.
+        () if case.is_stall() && case.asks_for_client().is_some_and(|(_, room)| !room) => {
+            Some(bug::REST_NOT_ASKED_FOR)
+        }
+        () => None,
     }
 }
 
