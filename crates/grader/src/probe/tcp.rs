@@ -118,30 +118,31 @@ pub fn listening_ports(pid: i32) -> Vec<u16> {
         return Vec::new();
     };
     let is_own = |inode: u64| own.iter().any(|(_, owned)| *owned == inode);
-    let rows = diag::table().or_else(|_| proc_table(&format!("/proc/{pid}/net/tcp"), None));
-    let rows = rows.unwrap_or_default().into_iter();
-    let mut ports: Vec<_> = rows
-        .filter(|row| row.is_listener() && is_own(row.inode))
-        .map(|row| row.local.port())
+    let listeners = diag::listeners().unwrap_or_else(|_| proc_listeners(pid));
+    let mut ports: Vec<_> = listeners
+        .into_iter()
+        .filter(|(_, inode)| is_own(*inode))
+        .map(|(port, _)| port)
         .collect();
-    // The addresses of IPv6 are longer, and do not matter here.
-    let text = read(&format!("/proc/{pid}/net/tcp6")).unwrap_or_default();
-    for row in text
-        .lines()
-        .skip(1)
-        .filter_map(columns)
-        .filter(|row| row.state == "0A")
-    {
-        if let Some((_, port)) = row.local.rsplit_once(':')
-            && let (Ok(port), Ok(inode)) = (u16::from_str_radix(port, 16), row.inode.parse())
-            && is_own(inode)
-        {
-            ports.push(port);
-        }
-    }
     ports.sort_unstable();
     ports.dedup();
     ports
+}
+
+/// The port and the inode of each listener, from `/proc`.
+fn proc_listeners(pid: i32) -> Vec<(u16, u64)> {
+    let mut listeners = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let text = read(&format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        let rows = text.lines().skip(1).filter_map(columns);
+        // The addresses of IPv6 are longer, and do not matter here.
+        listeners.extend(rows.filter(|row| row.state == "0A").filter_map(|row| {
+            let (_, port) = row.local.rsplit_once(':')?;
+            let port = u16::from_str_radix(port, 16).ok()?;
+            Some((port, row.inode.parse().ok()?))
+        }));
+    }
+    listeners
 }
 
 /// The rows with this port on either side: quickly where the kernel offers that, and otherwise from `/proc`.
@@ -271,5 +272,21 @@ mod tests {
                 .0
                 .contains("no listener")
         );
+    }
+
+    #[test]
+    fn both_sources_know_the_same_listeners() {
+        let own = std::process::id() as i32;
+        let mut listeners = vec![std::net::TcpListener::bind("127.0.0.1:0").unwrap()];
+        // There may be no IPv6 on this machine.
+        listeners.extend(std::net::TcpListener::bind("[::1]:0"));
+        for listener in listeners {
+            let port = listener.local_addr().unwrap().port();
+            let knows = |source: &[(u16, u64)]| source.iter().any(|(known, _)| *known == port);
+            assert!(knows(&proc_listeners(own)));
+            if let Ok(told) = diag::listeners() {
+                assert!(knows(&told));
+            }
+        }
     }
 }
