@@ -84,6 +84,7 @@ impl Connection {
         }
     }
 
+    // ANCHOR: notice
     /// Remembers what an event says.
     ///
     /// An event is caused by one change, but its mask is the whole state of that moment: new bytes report
@@ -95,7 +96,9 @@ impl Connection {
         self.readable |= event.has(EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR);
         self.writable |= event.has(EPOLLOUT | EPOLLHUP | EPOLLERR);
     }
+    // ANCHOR_END: notice
 
+    // ANCHOR: run
     /// The episode: does all that can be done now.
     ///
     /// It returns [`Next::Wait`] only when `readable` or `writable` is false, whichever the connection
@@ -119,6 +122,7 @@ impl Connection {
             }
         }
     }
+    // ANCHOR_END: run
 
     /// From `input` to `output`: as many replies, and as much of the last one, as there is room for.
     fn answer(&mut self, others: &mut Connections) -> Answered {
@@ -157,6 +161,7 @@ impl Connection {
         answered
     }
 
+    // ANCHOR: send
     /// From `output` to the socket, until all is gone or `EAGAIN`. Says whether any byte went.
     ///
     /// It tries first, and relies on `EPOLLOUT` only after `EAGAIN`. A write that takes a part is not the
@@ -180,7 +185,9 @@ impl Connection {
         }
         Ok(moved)
     }
+    // ANCHOR_END: send
 
+    // ANCHOR: receive
     /// From the socket to `input`: one read, which `run` repeats until `EAGAIN` or the end. Says whether it
     /// brought anything new.
     ///
@@ -205,7 +212,9 @@ impl Connection {
         }
         Ok(false)
     }
+    // ANCHOR_END: receive
 
+    // ANCHOR: linger
     /// After the last reply: end our side, then read to the end of the peer's, then close.
     ///
     /// `close` with unread input resets the connection, and a reset destroys what is still on its way: a
@@ -226,6 +235,7 @@ impl Connection {
         self.release();
         Ok(Next::Wait)
     }
+    // ANCHOR_END: linger
 
     /// An idle connection keeps no buffers: with ten thousand of them, most are idle.
     fn release(&mut self) {

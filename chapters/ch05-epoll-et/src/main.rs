@@ -59,6 +59,7 @@ fn demonstration() -> Result<()> {
     level_triggered()
 }
 
+// ANCHOR: edge_triggered
 fn edge_triggered() -> Result<()> {
     let watched = Watched::new("ET", EPOLLIN | EPOLLET)?;
 
@@ -81,6 +82,7 @@ fn edge_triggered() -> Result<()> {
     watched.turn("next iteration:", AT_ONCE)?;
     watched.close()
 }
+// ANCHOR_END: edge_triggered
 
 fn level_triggered() -> Result<()> {
     let watched = Watched::new("LT", EPOLLIN)?;
@@ -159,6 +161,7 @@ impl Watched {
         sys::read(&self.server, &mut [0; READ_SIZE]).context("read")
     }
 
+    // ANCHOR: read_until_eagain
     /// Ends the episode, and returns what each read returned. The short read is not taken for the end: the
     /// client's end of stream may wait behind these bytes, reported by the same event, and not again.
     fn read_until_eagain(&self) -> Result<String> {
@@ -173,6 +176,7 @@ impl Watched {
             }
         }
     }
+    // ANCHOR_END: read_until_eagain
 
     fn close(self) -> Result<()> {
         for fd in [self.epoll, self.client, self.server] {

@@ -46,9 +46,11 @@ type Token = u64;
 
 const LISTENER: Token = 0;
 
+// ANCHOR: everything
 /// Asked for once, for the whole life of a connection. Edge-triggered, `EPOLLOUT` may stay: a socket with
 /// room is no change, and is not reported again. (Level-triggered it would be, on every turn.)
 const EVERYTHING: u32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+// ANCHOR_END: everything
 
 /// Events handed over by one `epoll_wait`. More come with the next call.
 const EVENTS_PER_TURN: usize = 256;
@@ -117,6 +119,7 @@ impl Server {
         }
     }
 
+    // ANCHOR: dispatch
     fn dispatch(&mut self, token: Token, event: EpollEvent) {
         // Taken out while it is served, so that a handler can close any other one (`/kick`). If it is not
         // there, it was closed on this turn, by such a handler: the event is stale, and is dropped.
@@ -132,7 +135,9 @@ impl Server {
             Ok(Next::Close) | Err(_) => connection.close(),
         }
     }
+    // ANCHOR_END: dispatch
 
+    // ANCHOR: accept_all
     /// Accepts until `EAGAIN`: one event can stand for any number of arrivals.
     fn accept_all(&mut self) -> Result<()> {
         loop {
@@ -151,6 +156,7 @@ impl Server {
             }
         }
     }
+    // ANCHOR_END: accept_all
 
     /// Registers a new connection. What it has sent already makes its first event.
     fn add(&mut self, socket: OwnedFd) {

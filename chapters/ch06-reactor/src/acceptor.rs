@@ -68,6 +68,7 @@ impl Acceptor {
         &self.listener
     }
 
+    // ANCHOR: accept
     /// Accepts until nobody is left in the queue. Level-triggered, a listener that is left before is
     /// reported again.
     pub(crate) fn ready(&mut self, reactor: &mut Reactor, me: Token) -> Result<()> {
@@ -101,6 +102,7 @@ impl Acceptor {
         reactor.metrics.budgets_used_up += 1;
         Ok(())
     }
+    // ANCHOR_END: accept
 
     fn pause(&mut self, reactor: &mut Reactor, me: Token) -> Result<()> {
         self.paused = true;

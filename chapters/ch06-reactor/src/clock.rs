@@ -46,6 +46,7 @@ fn nanoseconds(time: Duration) -> u64 {
 /// Nanoseconds in the unit of `epoll_wait`'s timeout.
 const MILLISECOND: u64 = 1_000_000;
 
+// ANCHOR: timeout
 /// The timeout for `epoll_wait(2)`, in milliseconds: how long to sleep so that `deadline` has come when
 /// the sleep is over. -1, for ever, without one.
 ///
@@ -63,6 +64,7 @@ pub fn timeout(now: Instant, deadline: Option<Instant>) -> i32 {
     let left = deadline.0.saturating_sub(now.0);
     i32::try_from(left.div_ceil(MILLISECOND)).unwrap_or(i32::MAX)
 }
+// ANCHOR_END: timeout
 
 #[cfg(test)]
 mod tests {

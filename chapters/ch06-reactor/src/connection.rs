@@ -73,6 +73,7 @@ impl Connection {
         self.exchange.phase()
     }
 
+    // ANCHOR: ready
     /// An event has come.
     pub(crate) fn ready(&mut self, events: u32, reactor: &mut Reactor) -> Fate {
         if self.exchange.wants_input() {
@@ -98,6 +99,7 @@ impl Connection {
         }
         self.serve(false, reactor)
     }
+    // ANCHOR_END: ready
 
     /// Its turn has come, without an event.
     pub(crate) fn its_turn(&mut self, reactor: &mut Reactor) -> Fate {
@@ -213,6 +215,7 @@ impl Connection {
         }
     }
 
+    // ANCHOR: prepare
     /// Interest, place on the list, and deadline follow from what the exchange needs now.
     fn prepare_for_what_is_next(&mut self, moved: bool, reactor: &mut Reactor) -> sys::Result<()> {
         if self.exchange.is_over() {
@@ -242,6 +245,7 @@ impl Connection {
         self.renew_deadline(moved, reactor);
         Ok(())
     }
+    // ANCHOR_END: prepare
 
     /// Changes what the kernel watches, if it has to be changed: in the life of a usual request it has not.
     fn watch(&mut self, interest: u32, reactor: &mut Reactor) -> sys::Result<()> {

@@ -74,6 +74,7 @@ pub trait World {
     fn moved(&mut self, from: Phase, to: Phase);
 }
 
+// ANCHOR: state
 /// Where a connection is, with what only this state has.
 #[derive(Debug)]
 enum State {
@@ -89,6 +90,7 @@ enum State {
     },
     Closing,
 }
+// ANCHOR_END: state
 
 /// What an exchange needs before it can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use crate::reactor::Reactor;
 use crate::slab::Token;
 use crate::timers::TimerId;
 
+// ANCHOR: handler
 /// What is registered with the dispatcher: a descriptor, and what to do when it is ready.
 ///
 /// Connections and the listener have handlers of their own. This trait is for everything else that a
@@ -35,6 +36,7 @@ pub trait Handler {
         Ok(())
     }
 }
+// ANCHOR_END: handler
 
 /// Everything with a token. `None` in the slab: its handler is running, and holds it.
 pub(crate) enum Source {

@@ -14,6 +14,7 @@ use crate::reactor::Reactor;
 /// never closes.
 const LINGER: Duration = Duration::from_secs(5);
 
+// ANCHOR: guard
 /// What a deadline is for. A new one begins a new deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
@@ -30,6 +31,7 @@ pub(crate) enum Guard {
     /// The client's end of stream.
     Linger,
 }
+// ANCHOR_END: guard
 
 impl Connection {
     /// A client that connects and says nothing is as slow with its head as one that says half of it.
@@ -72,6 +74,7 @@ impl Connection {
         }
     }
 
+    // ANCHOR: set_deadline
     /// Sets or clears the deadline.
     ///
     /// Each request moves the idle deadline, but nearly always to a later time. So the timer stays where it
@@ -87,6 +90,7 @@ impl Connection {
         }
         self.timer = Some((reactor.set_timer(self.me, deadline), deadline));
     }
+    // ANCHOR_END: set_deadline
 
     /// The timer has fired. Nothing need come from the client for what follows: silence has no events.
     pub(crate) fn due(&mut self, reactor: &mut Reactor) -> Fate {

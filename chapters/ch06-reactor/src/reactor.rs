@@ -146,6 +146,7 @@ impl Reactor {
         self.go_round(Some(longest))
     }
 
+    // ANCHOR: turn
     fn go_round(&mut self, longest: Option<Duration>) -> Result<Turn> {
         // Who is posted from now on waits for the next turn.
         let posted = self.posted.len();
@@ -186,7 +187,9 @@ impl Reactor {
         self.metrics.count_turn(turn, self.now.since(begin));
         Ok(turn)
     }
+    // ANCHOR_END: turn
 
+    // ANCHOR: dispatch
     /// Calls the handler of one event.
     pub(crate) fn dispatch(&mut self, token: Token, events: u32) -> Result<()> {
         match self.take_out(token) {
@@ -208,6 +211,7 @@ impl Reactor {
         }
         Ok(())
     }
+    // ANCHOR_END: dispatch
 
     fn serve_without_event(&mut self, token: Token) {
         self.metrics.budgets_used_up += 1;
@@ -217,6 +221,7 @@ impl Reactor {
         }
     }
 
+    // ANCHOR: run_timers
     /// Runs what is due. Each is looked up again before it runs: one before it may have cancelled it.
     fn run_timers(&mut self) -> Result<usize> {
         let mut due = std::mem::take(&mut self.due);
@@ -247,6 +252,7 @@ impl Reactor {
         self.due = due;
         Ok(count)
     }
+    // ANCHOR_END: run_timers
 
     /// A running handler owns itself, and so may be given the whole reactor.
     pub(crate) fn take_out(&mut self, token: Token) -> Option<Source> {

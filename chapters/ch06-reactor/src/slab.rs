@@ -15,12 +15,14 @@
 //! So each slot counts how often it was emptied, its *generation*, and a [`Token`] holds both numbers. An
 //! event of an old generation finds nothing: it is *stale*, and is dropped.
 
+// ANCHOR: token
 /// A slot and its generation. Fits into the 64 bits of an `epoll_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
     slot: u32,
     generation: u32,
 }
+// ANCHOR_END: token
 
 impl Token {
     /// The generation in the upper 32 bits, the slot in the lower.
@@ -153,6 +155,7 @@ impl<T> Slab<T> {
         }
     }
 
+    // ANCHOR: remove
     /// Takes the value out, and makes every token of it stale.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         self.get(token)?;
@@ -165,6 +168,7 @@ impl<T> Slab<T> {
             Content::Vacant { .. } => None,
         }
     }
+    // ANCHOR_END: remove
 
     /// All tokens and values, in the order of the slots.
     pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {

@@ -122,6 +122,7 @@ impl Timers for TimerHeap {
         true
     }
 
+    // ANCHOR: next_deadline
     fn next_deadline(&mut self) -> Option<Instant> {
         while let Some(Reverse((deadline, _, id))) = self.heap.peek() {
             if self.waiting.get(id.0).is_some() {
@@ -132,7 +133,9 @@ impl Timers for TimerHeap {
         }
         None
     }
+    // ANCHOR_END: next_deadline
 
+    // ANCHOR: collect_due
     fn collect_due(&mut self, now: Instant, limit: usize, due: &mut Vec<TimerId>) {
         for _ in 0..limit {
             if self.next_deadline().is_none_or(|deadline| deadline > now) {
@@ -143,6 +146,7 @@ impl Timers for TimerHeap {
             }
         }
     }
+    // ANCHOR_END: collect_due
 
     fn take(&mut self, id: TimerId) -> Option<Due> {
         self.waiting.remove(id.0)
