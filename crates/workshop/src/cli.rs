@@ -18,7 +18,8 @@ Exit status: 0 right, 1 wrong, 2 it could not be judged.
 Examples:
   cargo workshop               where you are, and the next step
   cargo workshop check ex01    build your exercise 1 and grade it
-  cargo workshop hint ex01     the first hint; again: the second",
+  cargo workshop hint ex01     the first hint; again: the second
+  cargo workshop bugs          what else can go wrong",
     disable_help_subcommand = true,
     args_conflicts_with_subcommands = true
 )]
@@ -45,6 +46,10 @@ pub enum Command {
     Solution(Solution),
     /// Put an exercise back to what was shipped; your file is kept
     Reset(Reset),
+    /// List the gallery: the ways in which such a server can be wrong
+    Bugs(Bugs),
+    /// Build a solution with one bug of the gallery, and see it caught
+    Break(Break),
 }
 
 /// `list`
@@ -153,4 +158,53 @@ pub struct Reset {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `bugs`
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo workshop bugs         all, a line each
+  cargo workshop bugs ex05    those of exercise 5: what the programmer thought, and who had it")]
+pub struct Bugs {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: Option<String>,
+
+    /// Print them as JSON, for another program
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `break`
+#[derive(Args)]
+#[command(
+    after_help = "The broken server is built in a copy, in the target folder. Your files are not touched.
+
+Exit status: 0 the bug was caught, 1 it was not, 2 it could not be judged.
+
+Examples:
+  cargo workshop break ex05 accept-one            show the bug, and how it is caught
+  cargo workshop break ex05 accept-one --serve    run the broken server, until Ctrl-C"
+)]
+pub struct Break {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: String,
+
+    /// A name that `cargo workshop bugs EX` lists, or a part of it
+    #[arg(value_name = "BUG")]
+    pub bug: String,
+
+    /// Run the broken server in place of grading it
+    #[arg(long)]
+    pub serve: bool,
+
+    /// Where it listens
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:0",
+        requires = "serve"
+    )]
+    pub listen: String,
 }

@@ -48,6 +48,8 @@ fn main() -> ExitCode {
             Command::Hint(options) => commands::hint::run(&place, &screen, &options),
             Command::Solution(options) => commands::solution::run(&place, &screen, &options),
             Command::Reset(options) => commands::reset::run(&place, &screen, &options),
+            Command::Bugs(options) => commands::bugs::list(&place, &screen, &options),
+            Command::Break(options) => commands::bugs::break_it(&place, &screen, &options),
         }
     });
     match outcome {

@@ -47,6 +47,13 @@ impl Place {
         }
     }
 
+    /// The folder for what is built: `target`, or what `CARGO_TARGET_DIR` names.
+    pub fn target(&self) -> PathBuf {
+        let named = std::env::var_os("CARGO_TARGET_DIR").filter(|name| !name.is_empty());
+        // A relative one is relative to where Cargo is run, and we run it in the clone.
+        self.root.join(named.unwrap_or_else(|| "target".into()))
+    }
+
     /// The package of an exercise.
     pub fn exercise(&self, name: &str) -> PathBuf {
         self.root.join("exercises").join(name)

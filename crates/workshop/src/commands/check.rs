@@ -239,7 +239,7 @@ fn grade(
 }
 
 /// `  ok      3  a burst is answered without another byte`
-fn verdict_line(screen: &Screen, number: usize, name: &str, verdict: &Verdict) {
+pub fn verdict_line(screen: &Screen, number: usize, name: &str, verdict: &Verdict) {
     let (word, style) = match verdict {
         Verdict::Passed => ("ok", Style::Green),
         Verdict::Failed(_) => ("FAILED", Style::Red),

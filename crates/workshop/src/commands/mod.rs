@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod bugs;
 pub mod check;
 pub mod hint;
 pub mod list;

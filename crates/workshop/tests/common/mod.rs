@@ -43,9 +43,10 @@ impl Clone {
             copy_tree(&real.join(package), &root.join(package));
         }
         let manifest = fs::read_to_string(real.join("Cargo.toml")).unwrap();
-        let manifest = manifest.replace("path = \"", &format!("path = \"{}/", real.display()));
-        // The crates are the real ones, and not members here.
+        // The crates are the real ones; only those that the packages use become members.
         let manifest = manifest.replace("\"crates/*\", ", "");
+        let _ = fs::remove_file(root.join("crates"));
+        std::os::unix::fs::symlink(real.join("crates"), root.join("crates")).unwrap();
         fs::write(root.join("Cargo.toml"), manifest).unwrap();
         fs::copy(real.join("Cargo.lock"), root.join("Cargo.lock")).unwrap();
         Clone {
@@ -85,7 +86,7 @@ impl Clone {
 
     /// The environment in which a command is run in this clone.
     pub fn prepare(&self, command: &mut Command) {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("workshop-target");
+        let target = target();
         command
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", target)
@@ -158,6 +159,11 @@ impl std::fmt::Display for Piped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "status {:?}\n{}---\n{}", self.status, self.out, self.err)
     }
+}
+
+/// Where the clones build.
+pub fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("workshop-target")
 }
 
 pub fn real_root() -> PathBuf {

@@ -1,0 +1,283 @@
+//! `cargo workshop bugs` and `cargo workshop break`: the gallery of wrong servers.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, bail};
+use grader::checks::EXERCISES;
+use grader::gallery::{self, Claim, Exhibit, Scratch};
+use grader::grading::{Bug, Exercise, Subject, Verdict};
+use serde_json::json;
+
+use super::check::{failure_page, verdict_line};
+use super::solution::patch;
+use crate::cli;
+use crate::place::{self, Place};
+use crate::screen::{Screen, Style};
+use crate::{NOT_JUDGED, RIGHT, WRONG};
+
+/// A bug of the gallery.
+struct Entry<'a> {
+    exhibit: &'a Exhibit,
+    /// The index of the check that catches it.
+    check: usize,
+    bug: Bug,
+    seen: &'a str,
+    /// The name of its patch.
+    name: String,
+}
+
+impl Entry<'_> {
+    fn exercise(&self) -> &'static Exercise {
+        self.exhibit.exercise
+    }
+}
+
+/// Lists the bugs: of all exercises briefly, of one with what happened.
+pub fn list(place: &Place, screen: &Screen, options: &cli::Bugs) -> Result<u8> {
+    let wanted = options
+        .exercise
+        .as_deref()
+        .map(place::exercise)
+        .transpose()?;
+    let exhibits = exhibits(place);
+    let all = entries(&exhibits, wanted);
+    if options.json {
+        let all: Vec<_> = all.iter().map(as_json).collect();
+        screen.line(json!(all));
+        return Ok(RIGHT);
+    }
+    let mut exercise = "";
+    for entry in &all {
+        let name = entry.exercise().name;
+        if exercise != name {
+            if !exercise.is_empty() {
+                screen.gap();
+            }
+            screen.line(screen.paint(Style::Bold, name));
+            exercise = name;
+        }
+        match wanted {
+            None => brief(screen, entry),
+            Some(_) => long(screen, entry),
+        }
+    }
+    let Some(last) = all.last() else {
+        bail!("there is no bug in solutions/*/bugs");
+    };
+    let short = place::short(last.exercise().name);
+    screen.gap();
+    if wanted.is_none() {
+        screen.line("What happens in each of them, for one exercise:");
+        screen.line(format_args!("  cargo workshop bugs {short}"));
+    }
+    screen.line("See one at work:");
+    let command = format!("cargo workshop break {short} {}", last.name);
+    screen.line(format_args!("  {}", screen.paint(Style::Bold, command)));
+    Ok(RIGHT)
+}
+
+fn brief(screen: &Screen, entry: &Entry<'_>) {
+    /// Room for most names, in columns.
+    const NAME: usize = 30;
+    let head = format!("  {:<28}", entry.name);
+    if screen.width() < crate::screen::NARROW || head.len() > NAME {
+        screen.line(screen.paint(Style::Cyan, head.trim_end()));
+        screen.beside(&" ".repeat(4), 4, entry.bug.title, None);
+    } else {
+        screen.beside(
+            &screen.paint(Style::Cyan, head),
+            NAME,
+            entry.bug.title,
+            None,
+        );
+    }
+}
+
+fn long(screen: &Screen, entry: &Entry<'_>) {
+    screen.gap();
+    screen.line(format_args!("  {}", screen.paint(Style::Cyan, &entry.name)));
+    screen.text(4, &entry.exhibit.story);
+    let check = entry.exercise().checks[entry.check].name;
+    let caught = format!("check {}: {check}", entry.check + 1);
+    screen.beside("    caught  ", 12, &caught, Some(Style::Dim));
+    screen.beside("    as      ", 12, entry.bug.name, Some(Style::Dim));
+    screen.beside("    seen in ", 12, entry.seen, Some(Style::Dim));
+}
+
+fn as_json(entry: &Entry<'_>) -> serde_json::Value {
+    json!({
+        "exercise": entry.exercise().name,
+        "name": entry.name,
+        "bug": entry.bug.name,
+        "title": entry.bug.title,
+        "check": { "number": entry.check + 1, "name": entry.exercise().checks[entry.check].name },
+        "seen": entry.seen,
+        "story": entry.exhibit.story,
+    })
+}
+
+/// Builds the solution with a bug, and shows how it is caught; or runs it.
+pub fn break_it(place: &Place, screen: &Screen, options: &cli::Break) -> Result<u8> {
+    let exercise = place::exercise(&options.exercise)?;
+    let exhibits = exhibits(place);
+    let all = entries(&exhibits, Some(exercise));
+    let entry = find(&all, exercise, &options.bug)?;
+
+    let title = format!("{}: {}", exercise.name, entry.name);
+    screen.line(screen.paint(Style::Bold, title));
+    screen.text(2, &entry.exhibit.story);
+    screen.beside("  seen in ", 10, entry.seen, Some(Style::Dim));
+    screen.gap();
+    let text = std::fs::read_to_string(place.root.join(&entry.exhibit.file))?;
+    let diff = text.find("--- ").map_or("", |begin| &text[begin..]);
+    patch(screen, diff);
+    screen.gap();
+
+    let program = build(place, screen, &exhibits, entry)?;
+    let check = &exercise.checks[entry.check];
+    if options.serve {
+        return Err(serve(screen, entry, program, &options.listen));
+    }
+    let live = screen.live(format!("{:>2}  {}", entry.check + 1, check.name));
+    let verdict = check.judge(&Subject::new(program));
+    drop(live);
+    verdict_line(screen, entry.check + 1, check.name, &verdict);
+    let Verdict::Failed(finding) = &verdict else {
+        screen.gap();
+        let (words, status) = match verdict {
+            Verdict::Skipped(_) => ("The check cannot judge it here.", NOT_JUDGED),
+            _ => (
+                "It was not caught. That is a mistake in the workshop; please report it.",
+                WRONG,
+            ),
+        };
+        screen.line(screen.paint(Style::Yellow, words));
+        return Ok(status);
+    };
+    screen.gap();
+    screen.line(failure_page(screen, exercise, entry.check + 1, finding).trim_end());
+    screen.gap();
+    let short = place::short(exercise.name);
+    let (words, status) = match finding.bug == entry.bug {
+        true => ("Caught.".to_owned(), RIGHT),
+        false => (
+            format!(
+                "Caught, but it is called {}, not {}.",
+                finding.bug.name, entry.bug.name
+            ),
+            WRONG,
+        ),
+    };
+    screen.line(screen.paint(Style::Green, words));
+    screen.text(0, "To talk to this server by hand:");
+    screen.line(format_args!(
+        "  cargo workshop break {short} {} --serve",
+        entry.name
+    ));
+    Ok(status)
+}
+
+/// Becomes the broken server, so that Ctrl-C ends it and nothing else is between it and the terminal. Returns why that is
+/// impossible.
+fn serve(screen: &Screen, entry: &Entry<'_>, program: PathBuf, listen: &str) -> anyhow::Error {
+    /// From this exercise on, the servers speak HTTP.
+    const FIRST_HTTP: &str = "ex05";
+    let check = entry.exercise().checks[entry.check].name;
+    screen.text(0, &format!("A right server: {check}. This one does not. Ctrl-C ends it. In another terminal, with the port that it names:"));
+    let talk = match entry.exercise().name >= FIRST_HTTP {
+        true => "curl -i http://127.0.0.1:PORT/",
+        false => "nc 127.0.0.1 PORT",
+    };
+    screen.line(format_args!("  {talk}"));
+    screen.text(
+        0,
+        "With READINESS_TRACE=- in front of this command it prints its system calls.",
+    );
+    screen.gap();
+    let error = Command::new(&program).args(["--listen", listen]).exec();
+    anyhow!("run {}: {error}", program.display())
+}
+
+/// The gallery. What is wrong with other parts of it does not matter here.
+fn exhibits(place: &Place) -> Vec<Exhibit> {
+    let (mut exhibits, _) = gallery::collect(&place.root, EXERCISES);
+    let is_there = |folder: &str, exhibit: &Exhibit| {
+        let package = place.root.join(folder).join(exhibit.exercise.name);
+        package.join("Cargo.toml").is_file()
+    };
+    exhibits.retain(|exhibit| is_there("exercises", exhibit) && is_there("solutions", exhibit));
+    exhibits
+}
+
+/// The bugs, in the order of the checks that catch them.
+fn entries<'a>(exhibits: &'a [Exhibit], wanted: Option<&'static Exercise>) -> Vec<Entry<'a>> {
+    let chosen = exhibits
+        .iter()
+        .filter(|exhibit| wanted.is_none_or(|wanted| wanted.name == exhibit.exercise.name));
+    let mut entries: Vec<Entry<'a>> = chosen
+        .filter_map(|exhibit| match &exhibit.claim {
+            Claim::Caught { check, bug, seen } => Some(Entry {
+                exhibit,
+                check: *check,
+                bug: *bug,
+                seen,
+                name: exhibit.title().replace("bugs/", ""),
+            }),
+            _ => None,
+        })
+        .collect();
+    entries.sort_by_key(|entry| (entry.exercise().name, entry.check));
+    entries
+}
+
+/// The bug that is meant: the name of its patch, of the bug, or a part of it.
+fn find<'a, 'b>(all: &'a [Entry<'b>], exercise: &Exercise, meant: &str) -> Result<&'a Entry<'b>> {
+    let short = place::short(exercise.name);
+    let ways: [&dyn Fn(&Entry<'_>) -> bool; 3] = [
+        &|entry| entry.name == meant,
+        &|entry| entry.bug.name == meant,
+        &|entry| !meant.is_empty() && entry.name.contains(meant),
+    ];
+    for way in ways {
+        let found: Vec<&Entry<'_>> = all.iter().filter(|entry| way(entry)).collect();
+        let names: Vec<&str> = found.iter().map(|entry| entry.name.as_str()).collect();
+        match found[..] {
+            [] => {}
+            [entry] => return Ok(entry),
+            _ => bail!("`{meant}` could be {}; say which bug", names.join(" or ")),
+        }
+    }
+    bail!("{short} has no bug `{meant}`; `cargo workshop bugs {short}` lists them")
+}
+
+/// Builds the solution with this bug, in the workspace that `cargo gallery` uses too.
+fn build(place: &Place, screen: &Screen, all: &[Exhibit], entry: &Entry<'_>) -> Result<PathBuf> {
+    let live = screen.live(format!(
+        "building {} with {}",
+        entry.exercise().name,
+        entry.name
+    ));
+    let scratch = Scratch::new(&place.root, &place.target().join("gallery"));
+    let problems = scratch.write(all)?;
+    let file = &entry.exhibit.file;
+    if let Some(problem) = problems.iter().find(|problem| problem.file == *file) {
+        bail!(
+            "{problem}; is solutions/{} as it was shipped?",
+            entry.exercise().name
+        );
+    }
+    let package = entry.exhibit.package();
+    let failed = scratch
+        .build(std::slice::from_ref(&package))
+        .context("build the bug")?;
+    drop(live);
+    if !failed.is_empty() {
+        bail!(
+            "{}: it does not compile; the compiler's words stand above",
+            file.display()
+        );
+    }
+    Ok(scratch.program(&package))
+}
