@@ -93,36 +93,16 @@ pub(super) fn clients_come_and_go(run: &mut Run) -> Result<(), Trouble> {
 
 /// One client sends and does not read, until the server can take no more. Another one must still be served.
 pub(super) fn a_full_client_leaves_others_alone(run: &mut Run) -> Result<(), Trouble> {
-    let server = run.start()?;
+    /// Far more than the kernel takes, so that the server's own buffer is full, too, if it has a bound.
+    const MOST: usize = 16 << 20;
+
+    run.start()?;
     let mut stuffed = narrow(run, "A")?;
     stuffed.note("send without reading, until nothing more is taken");
-    stuff(&mut stuffed, 16 << 20)?;
-    let _ = wait_until_asleep(&server);
+    send_until_refused(run, &mut stuffed, &pattern(64 * 1024), MOST)?;
     let mut other = run.client("B")?;
     other.send("\"hello\"", b"hello")?;
     other.expect(b"hello")
-}
-
-/// Sends until the server takes no more, `most` bytes at most. Returns how many it took.
-pub(super) fn stuff(client: &mut Client, most: usize) -> Result<usize, Trouble> {
-    let piece = pattern(64 * 1024);
-    let mut sent = 0;
-    let mut refused = 0;
-    // The kernel frees room in steps: only a pause of several looks means that nobody reads.
-    while sent < most && refused < 20 {
-        match client.peer().write_available(&piece[sent % piece.len()..]) {
-            Ok(0) => {
-                refused += 1;
-                client.peer().wait_readable(Duration::from_millis(5));
-            }
-            Ok(count) => {
-                sent += count;
-                refused = 0;
-            }
-            Err(_) => break,
-        }
-    }
-    Ok(sent)
 }
 
 /// A megabyte there and back, to a reader with little room. Every byte is compared.
@@ -192,7 +172,7 @@ pub(super) fn send_until_held(
             Ok(count) => sent += count,
         }
         let _ = wait_until_asleep(run.server());
-        if held(run, client, sent)? > 0 {
+        if run.told(client.kept_by_server())? > 0 {
             break;
         }
     }
@@ -246,19 +226,10 @@ fn queued(run: &Run) -> Result<u64, Trouble> {
     Ok(rows.map(|row| row.tx_queue + row.rx_queue).sum())
 }
 
-/// Of `sent` bytes, how many the server has read and not written back: what is in no queue of the kernel.
-fn held(run: &Run, client: &Client, sent: usize) -> Result<u64, Trouble> {
-    let server = run.server();
-    let (pid, port) = (server.pid(), server.port());
-    let theirs = run.told(probe::peers_of(pid, port))?;
-    let ours = run.told(probe::connections(pid, port))?;
-    let theirs = theirs.iter().find(|row| row.local.port() == client.port());
-    let ours = ours.iter().find(|row| row.remote.port() == client.port());
-    let (Some(theirs), Some(ours)) = (theirs, ours) else {
-        return Ok(0);
-    };
-    let queued = theirs.tx_queue + theirs.rx_queue + ours.tx_queue + ours.rx_queue;
-    Ok((sent as u64).saturating_sub(queued))
+/// The server keeps bytes for a client that waits for them, and sleeps without asking for room to write them.
+pub(super) fn rest_is_not_asked_for(case: &Case<'_>) -> bool {
+    let is_deaf = || matches!(case.asks_for_client(), Some((_, false)));
+    case.is_stall() && case.scene.kept > 0 && is_deaf()
 }
 
 /// One client breaks off in the middle of its echo, another one at once. The others do not notice.
@@ -266,8 +237,8 @@ pub(super) fn a_reset_leaves_others_alone(run: &mut Run) -> Result<(), Trouble> 
     run.start()?;
     let mut other = run.client("B")?;
     let mut rude = narrow(run, "A")?;
-    rude.note("send 1 MB without reading");
-    stuff(&mut rude, 1 << 20)?;
+    rude.note("send without reading, until nothing more is taken (1 MB at most)");
+    send_until_refused(run, &mut rude, &pattern(1 << 20), 1 << 20)?;
     rude.peer().reset();
     let mut quick = run.client("C")?;
     quick.peer().reset();

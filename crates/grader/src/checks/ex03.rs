@@ -145,6 +145,7 @@ fn big_reply_suspects(case: &Case<'_>) -> Option<Bug> {
             Some(bug::EAGAIN_IS_NOT_AN_END)
         }
         () if case.is_spin() => spin_suspects(case),
+        () if echo::rest_is_not_asked_for(case) => Some(bug::REST_NOT_ASKED_FOR),
         () if case.is_stall() && (case.unread() == 0 || case.has_call("write", "EAGAIN")) => {
             Some(bug::REST_NOT_ASKED_FOR)
         }

@@ -136,8 +136,10 @@ fn nobody_reads(case: &Case<'_>) -> bool {
         let fd = case.scene.fd_of(row)?;
         let (_, mask) = case.scene.interest(fd)?;
         Some(match row.rx_queue {
-            // The end of the stream alone is no byte in the queue.
-            0 => is_recorded && mask & (sys::EPOLLIN | sys::EPOLLRDHUP) != 0,
+            // The end of the stream alone is no byte in the queue. Whoever does not ask for input knows of it, or does
+            // not want to.
+            0 if mask & sys::EPOLLIN == 0 => mask & sys::EPOLLRDHUP != 0,
+            0 => is_recorded,
             _ => mask & sys::EPOLLIN != 0,
         })
     };
@@ -158,12 +160,18 @@ fn late_reader_suspects(case: &Case<'_>) -> Option<Bug> {
     let is_recorded = !case.scene.calls.is_empty();
     match case.symptom {
         Symptom::ClosedEarly { .. } if read_into_no_room(case) => Some(bug::ZERO_LENGTH_READ),
+        // It sent all that it had, and closed while input waited, which resets the connection: it took the stream for
+        // ended. No read says so while bytes wait, but one that has no room for any.
+        Symptom::ClosedEarly { reset: true, .. } if !is_recorded && was_open_when_full(case) => {
+            Some(bug::ZERO_LENGTH_READ)
+        }
         Symptom::ClosedEarly { .. } if case.has_call("write", "EAGAIN") => {
             Some(bug::EAGAIN_IS_NOT_AN_END)
         }
         Symptom::Stall { .. } if case.is_unregistered() => Some(bug::STALE_INTEREST),
         Symptom::Stall { .. } if case.is_spin() => spin_suspects(case),
         Symptom::Stall { .. } if is_recorded && !asked_for_room() => Some(bug::REST_NOT_ASKED_FOR),
+        Symptom::Stall { .. } if echo::rest_is_not_asked_for(case) => Some(bug::REST_NOT_ASKED_FOR),
         Symptom::Stall { .. } if case.unread() == 0 => Some(bug::REST_NOT_ASKED_FOR),
         Symptom::WrongBytes { expected, got, .. } => {
             let (due, came) = (echo::line_number(expected)?, echo::line_number(got)?);
@@ -174,6 +182,14 @@ fn late_reader_suspects(case: &Case<'_>) -> Option<Bug> {
         }
         _ => None,
     }
+}
+
+/// A step of [`a_late_reader_gets_every_byte`].
+const STILL_OPEN: &str = "the server sleeps, and holds the connection open";
+
+/// When no more was taken, the server had not closed the connection.
+fn was_open_when_full(case: &Case<'_>) -> bool {
+    case.scene.steps.iter().any(|step| step == STILL_OPEN)
 }
 
 /// One of the last recorded reads had no room to read into.
@@ -257,6 +273,12 @@ fn a_late_reader_gets_every_byte(run: &mut Run) -> Result<(), Trouble> {
     client.note("send numbered lines without reading, until nothing more is taken");
     let lines = echo::numbered(MORE_THAN_TAKEN / 8);
     let sent = echo::send_until_refused(run, &mut client, &lines, MORE_THAN_TAKEN)?;
+    let server = run.server();
+    let rows = run.told(probe::connections(server.pid(), server.port()))?;
+    let is_own = |row: &&probe::TcpRow| row.remote.port() == client.port() && row.inode != 0;
+    if rows.iter().any(|row| is_own(&row)) {
+        client.note(STILL_OPEN);
+    }
     client.expect(&lines[..sent])
 }
 

@@ -281,6 +281,16 @@ impl Client {
         })
     }
 
+    /// How many bytes of this client an echo server has read and not written back: they are in no queue of the kernel.
+    pub fn kept_by_server(&self) -> Told<u64> {
+        let (ours, theirs) = probe::both_ends(self.server.pid(), self.server.port())?;
+        let own = self.port();
+        let ends = ours.iter().filter(|row| row.remote.port() == own);
+        let ends = ends.chain(theirs.iter().filter(|row| row.local.port() == own));
+        let queued: u64 = ends.map(|row| row.tx_queue + row.rx_queue).sum();
+        Ok(self.peer.sent_but_not_received().saturating_sub(queued))
+    }
+
     /// Ends the check with this client's symptom.
     pub fn seen(&self, symptom: Symptom) -> Trouble {
         if matches!(symptom, Symptom::ClosedEarly { .. } | Symptom::Other(_)) {
@@ -292,7 +302,11 @@ impl Client {
             let own = self.peer.steps().list();
             steps.extend(own.iter().map(|step| format!("one of them: {step}")));
         }
-        seen(symptom, &self.server, &self.recording, steps)
+        let mut trouble = seen(symptom, &self.server, &self.recording, steps);
+        if let Trouble::Seen(_, scene) = &mut trouble {
+            scene.kept = self.kept_by_server().unwrap_or_default();
+        }
+        trouble
     }
 }
 

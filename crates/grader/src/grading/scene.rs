@@ -37,6 +37,8 @@ pub struct Scene {
     pub sockets: Vec<(i32, u64)>,
     /// How many descriptors are open.
     pub descriptors: usize,
+    /// Bytes of the symptom's client that an echo server has read and not written back.
+    pub kept: u64,
     /// What it did in a moment in which nothing happened.
     pub activity: Option<Activity>,
     /// The end of the recording, oldest call first. Empty for a program that does not record.

@@ -103,6 +103,8 @@ impl Connect {
             steps: self.steps,
             deadline: self.deadline,
             was_reset: false,
+            sent: 0,
+            received: 0,
         })
     }
 

@@ -28,6 +28,9 @@ pub struct Peer {
     deadline: Duration,
     /// A read has said ECONNRESET. The kernel says it once, and then 0 as after a usual end.
     was_reset: bool,
+    /// Bytes that the kernel has taken from this peer, and bytes that it has read.
+    sent: u64,
+    received: u64,
 }
 
 /// Why a step did not come to its end.
@@ -129,6 +132,11 @@ impl Peer {
         addr.map_or(0, |addr| addr.port())
     }
 
+    /// How many bytes more the kernel has taken from this peer than this peer has read.
+    pub fn sent_but_not_received(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
     /// Sends all of it, however the kernel cuts it.
     ///
     /// # Errors
@@ -200,10 +208,13 @@ impl Peer {
     }
 
     /// Writes what the kernel takes now; 0 if nothing.
-    fn try_write(&self, bytes: &[u8]) -> Result<usize, Stop> {
+    fn try_write(&mut self, bytes: &[u8]) -> Result<usize, Stop> {
         let socket = self.socket.as_ref().ok_or(Stop::Failed(Errno::EBADF))?;
         match sys::write(socket, bytes) {
-            Ok(n) => Ok(n),
+            Ok(n) => {
+                self.sent += n as u64;
+                Ok(n)
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
             Err(errno) => Err(Stop::of(errno)),
         }

@@ -228,7 +228,10 @@ impl Peer {
         match sys::read(socket, buf) {
             Ok(0) if self.was_reset => Err(Stop::Reset),
             Ok(0) => Err(Stop::EndOfStream),
-            Ok(n) => Ok(Some(n)),
+            Ok(n) => {
+                self.received += n as u64;
+                Ok(Some(n))
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
             Err(errno) => {
                 let stop = Stop::of(errno);
