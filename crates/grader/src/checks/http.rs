@@ -7,6 +7,7 @@ mod client;
 mod replies;
 mod timers;
 mod turns;
+mod waits;
 
 pub(super) use client::{Ask, Http};
 pub(super) use replies::*;
