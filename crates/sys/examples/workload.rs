@@ -102,6 +102,17 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     fcntl(&server, F_SETFD, FD_CLOEXEC)?;
     close(fcntl_dupfd(&server, 100)?)?;
 
+    let [reader, writer] = pipe2(O_NONBLOCK | O_CLOEXEC)?;
+    write(&writer, b"through a pipe")?;
+    println!("pipe2 {:?}", read(&reader, &mut buffer));
+    close(reader)?;
+    close(writer)?;
+    let [one, other] = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)?;
+    write(&one, b"to the other")?;
+    println!("socketpair {:?}", read(&other, &mut buffer));
+    close(one)?;
+    close(other)?;
+
     let counter = eventfd(3, EFD_NONBLOCK | EFD_CLOEXEC)?;
     println!("eventfd {:?}", read(&counter, &mut buffer[..8]));
     println!("eventfd {:?}", read(&counter, &mut buffer[..8]));

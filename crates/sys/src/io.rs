@@ -7,9 +7,12 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use trace::{Outcome, Value};
 
 use crate::errno::Result;
-use crate::names::{address, constant, flags};
+use crate::names::{address, constant, descriptors, flags};
+use crate::socket::owned;
 
-pub use libc::{F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, O_NONBLOCK};
+pub use libc::{
+    F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, O_CLOEXEC, O_NONBLOCK,
+};
 
 /// `read(2)`: takes up to `buf.len()` bytes out of the descriptor.
 ///
@@ -100,6 +103,29 @@ pub fn close(fd: OwnedFd) -> Result<()> {
     // SAFETY: `into_raw_fd` gave the ownership to us, and nobody uses the number after this.
     syscall!("close", unsafe { libc::close(fd) }, |_| [fd.into()])?;
     Ok(())
+}
+
+/// `pipe2(2)`: a pipe, as its read end and its write end, in this order.
+///
+/// `flags` are `O_NONBLOCK` and `O_CLOEXEC`, for both ends.
+pub fn pipe2(flags: c_int) -> Result<[OwnedFd; 2]> {
+    let mut ends: [c_int; 2] = [0; 2];
+    syscall!(
+        "pipe2",
+        // SAFETY: the kernel writes two ints, which `ends` is.
+        unsafe { libc::pipe2(ends.as_mut_ptr(), flags) },
+        |outcome| {
+            let names = [
+                (O_NONBLOCK as u32, "O_NONBLOCK"),
+                (O_CLOEXEC as u32, "O_CLOEXEC"),
+            ];
+            [
+                descriptors(outcome, &ends),
+                self::flags(flags as u32, &names),
+            ]
+        }
+    )?;
+    Ok(ends.map(|fd| owned(fd as usize)))
 }
 
 /// `ioctl(2)` with `FIONREAD`: how many bytes wait in the receive buffer, without taking them.

@@ -63,8 +63,8 @@ pub use event::{
 };
 pub use inject::{Injection, InjectionError};
 pub use io::{
-    F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, O_NONBLOCK, close, fcntl,
-    fcntl_dupfd, ioctl_fionread, read, write, writev,
+    F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_SETFD, F_SETFL, FD_CLOEXEC, O_CLOEXEC, O_NONBLOCK, close,
+    fcntl, fcntl_dupfd, ioctl_fionread, pipe2, read, write, writev,
 };
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, PollFd, poll};
 pub use process::{
@@ -73,8 +73,8 @@ pub use process::{
 };
 pub use select::{FD_SETSIZE, FdSet, FdTooLarge, Timeval, select};
 pub use socket::{
-    AF_INET, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
+    AF_INET, AF_UNIX, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
     SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, SOMAXCONN,
     TCP_MAXSEG, TCP_NODELAY, accept4, bind, connect, getsockname, getsockopt, listen, setsockopt,
-    setsockopt_linger, shutdown, socket,
+    setsockopt_linger, shutdown, socket, socketpair,
 };

@@ -4,6 +4,8 @@ use std::ffi::c_int;
 
 use trace::Value;
 
+use crate::errno::Result;
+
 /// A constant by its name, and a number that is none of them in hexadecimal.
 pub(crate) fn constant(value: c_int, names: &[(c_int, &str)]) -> Value {
     match names.iter().find(|(known, _)| *known == value) {
@@ -35,5 +37,13 @@ pub(crate) fn address<T>(buffer: *const T) -> Value {
         Value::name("NULL")
     } else {
         Value::Hex(buffer as u64)
+    }
+}
+
+/// The two descriptors that a call has made, or where they would have been put.
+pub(crate) fn descriptors(outcome: Result<usize>, pair: &[c_int; 2]) -> Value {
+    match outcome {
+        Ok(_) => Value::Array(pair.iter().map(|fd| (*fd).into()).collect()),
+        Err(_) => address(pair.as_ptr()),
     }
 }

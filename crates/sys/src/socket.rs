@@ -12,10 +12,10 @@ use libc::{sockaddr, sockaddr_in, socklen_t};
 use trace::Value;
 
 use crate::errno::Result;
-use crate::names::{address, constant, flags};
+use crate::names::{address, constant, descriptors, flags};
 
 pub use libc::{
-    AF_INET, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
+    AF_INET, AF_UNIX, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
     SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, SOMAXCONN,
     TCP_MAXSEG, TCP_NODELAY,
 };
@@ -28,6 +28,13 @@ const SOCK_FLAGS: &[(u32, &str)] = &[
     (SOCK_NONBLOCK as u32, "SOCK_NONBLOCK"),
 ];
 
+/// The kind of a socket and its flags, as strace shows them.
+fn show_kind(kind: c_int) -> Value {
+    let mut names = vec![(SOCK_STREAM as u32, "SOCK_STREAM")];
+    names.extend_from_slice(SOCK_FLAGS);
+    flags(kind as u32, &names)
+}
+
 /// `socket(2)`: a new endpoint, not yet bound or connected.
 ///
 /// The workshop passes `AF_INET`, `SOCK_STREAM` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, and 0 for "the
@@ -38,16 +45,35 @@ pub fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedFd> {
         // SAFETY: three numbers, no memory.
         unsafe { libc::socket(domain, kind, protocol) },
         |_| {
-            let mut names = vec![(SOCK_STREAM as u32, "SOCK_STREAM")];
-            names.extend_from_slice(SOCK_FLAGS);
             [
                 constant(domain, &[(AF_INET, "AF_INET")]),
-                flags(kind as u32, &names),
+                show_kind(kind),
                 constant(protocol, &[(0, "IPPROTO_IP"), (IPPROTO_TCP, "IPPROTO_TCP")]),
             ]
         }
     )?;
     Ok(owned(fd))
+}
+
+/// `socketpair(2)`: two Unix sockets that are connected with each other.
+///
+/// The workshop passes `AF_UNIX`, `SOCK_STREAM` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, and 0.
+pub fn socketpair(domain: c_int, kind: c_int, protocol: c_int) -> Result<[OwnedFd; 2]> {
+    let mut pair: [c_int; 2] = [0; 2];
+    syscall!(
+        "socketpair",
+        // SAFETY: the kernel writes two ints, which `pair` is.
+        unsafe { libc::socketpair(domain, kind, protocol, pair.as_mut_ptr()) },
+        |outcome| {
+            [
+                constant(domain, &[(AF_UNIX, "AF_UNIX")]),
+                show_kind(kind),
+                protocol.into(),
+                descriptors(outcome, &pair),
+            ]
+        }
+    )?;
+    Ok(pair.map(|fd| owned(fd as usize)))
 }
 
 /// `bind(2)`: gives the socket its local address. Port 0 lets the kernel choose a free one.

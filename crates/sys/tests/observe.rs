@@ -66,6 +66,8 @@ fn every_call_is_a_line_in_the_notation_of_strace() {
         "ioctl(5, FIONREAD, [52])                = 0",
         "fcntl(5, F_GETFL)                       = 0x802 (flags O_RDWR|O_NONBLOCK)",
         "fcntl(5, F_SETFL, O_RDWR)               = 0",
+        "pipe2([7, 8], O_NONBLOCK|O_CLOEXEC)     = 0",
+        "socketpair(AF_UNIX, SOCK_STREAM|SOCK_CLOEXEC|SOCK_NONBLOCK, 0, [7, 8]) = 0",
         "read(7, \"\\3\\0\\0\\0\\0\\0\\0\\0\", 8)          = 8",
         "rt_sigprocmask(SIG_BLOCK, [USR1 TERM], NULL, 8) = 0",
         "shutdown(4, SHUT_WR)                    = 0",
