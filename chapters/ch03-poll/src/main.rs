@@ -14,9 +14,10 @@
 //!
 //! The demonstration sends 1,000,000 bytes to a slow reader. One thread plays both parts, so it is certain
 //! who acts when: the reader reads only when the server can do nothing but wait. `serve.rs` has the same
-//! three rules in a server for many clients.
+//! three rules in a server for many clients. `bits.rs` prints what `poll` says when a peer goes away.
 #![forbid(unsafe_code)]
 
+mod bits;
 mod client;
 mod serve;
 
@@ -59,6 +60,11 @@ const BEGINNINGS: usize = 50;
 fn main() -> std::process::ExitCode {
     kit::chapter("A big reply to a slow reader with poll(2)", demonstration)
         .serve(serve::serve)
+        .also(
+            "bits",
+            "Print which bits poll reports when a peer has gone, and what the next call says",
+            bits::table,
+        )
         .run()
 }
 
@@ -76,6 +82,7 @@ fn demonstration() -> Result<()> {
         server.waiting()
     );
 
+    // ANCHOR: drain
     let mut wakeups = 0;
     while server.waiting() > 0 {
         // The server is about to sleep. Only now does the slow reader read: all that is on its way.
@@ -92,6 +99,7 @@ fn demonstration() -> Result<()> {
             );
         }
     }
+    // ANCHOR_END: drain
     // The output buffer is empty, so nobody asks for POLLOUT any more.
     client.catch_up(&server.output[..server.sent])?;
     kit::say!(
@@ -182,6 +190,7 @@ impl Server {
         self.output.len() - self.sent
     }
 
+    // ANCHOR: write-once
     /// Offers the next bytes, and remembers how many of them were taken.
     fn write_once(&mut self) -> sys::Result<usize> {
         let end = self.output.len().min(self.sent + CHUNK);
@@ -190,6 +199,7 @@ impl Server {
         self.writes += 1;
         Ok(taken)
     }
+    // ANCHOR_END: write-once
 
     /// Writes until the kernel takes no more, and returns what each call returned.
     fn write_until_eagain(&mut self) -> Vec<sys::Result<usize>> {

@@ -95,6 +95,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     }
 }
 
+// ANCHOR: serve-ready
 /// Serves each connection whose entry came back with something in `revents`, and closes those that are
 /// done.
 ///
@@ -118,6 +119,7 @@ fn serve_ready(entries: &mut Vec<PollFd>, connections: &mut Vec<Connection>) {
         }
     }
 }
+// ANCHOR_END: serve-ready
 
 /// Accepts what waits in the queue. Returns false if the listener must rest: at the descriptor limit it
 /// stays readable although nothing can be accepted, and a loop that watches it would spin.
@@ -167,6 +169,7 @@ impl Connection {
         self.at_end && !self.has_output()
     }
 
+    // ANCHOR: interest
     /// What to ask for. It is never nothing: whoever is paused has output, and whoever is at the end and
     /// has none is closed.
     fn interest(&self) -> i16 {
@@ -179,7 +182,9 @@ impl Connection {
         }
         events
     }
+    // ANCHOR_END: interest
 
+    // ANCHOR: on-ready
     /// `POLLERR` and `POLLHUP` come unasked, on every turn until the descriptor is closed. They do not say
     /// what happened, and bytes may still wait in front of it: so read, or write, and the call will tell.
     fn on_ready(&mut self, revents: i16) -> sys::Result<()> {
@@ -197,6 +202,7 @@ impl Connection {
         }
         Ok(())
     }
+    // ANCHOR_END: on-ready
 
     /// The four outcomes of a non-blocking read, each with its own action.
     fn on_readable(&mut self) -> sys::Result<()> {
@@ -212,6 +218,7 @@ impl Connection {
         Ok(())
     }
 
+    // ANCHOR: on-writable
     /// Writes what goes. What does not go stays, and asks for writability.
     fn on_writable(&mut self) -> sys::Result<()> {
         match sys::write(&self.fd, &self.output[self.sent..]) {
@@ -231,4 +238,5 @@ impl Connection {
         self.paused &= self.output.len() - self.sent > LOW_WATER_MARK;
         Ok(())
     }
+    // ANCHOR_END: on-writable
 }
