@@ -30,6 +30,7 @@ use sys::{
 /// Bytes of one read. Level-triggered readiness repeats, so a small number costs turns, not data.
 const READ_SIZE: usize = 16 * 1024;
 
+// ANCHOR: water-marks
 /// A connection whose output buffer holds this many bytes is not read from. Together with one read and
 /// the kernel's buffers that is all the memory a client can take.
 const HIGH_WATER_MARK: usize = 64 * 1024;
@@ -37,6 +38,7 @@ const HIGH_WATER_MARK: usize = 64 * 1024;
 /// It is read from again when no more than this many are left. If that were the high-water mark too, a
 /// slow client would cost two `epoll_ctl` with every piece that it takes.
 const LOW_WATER_MARK: usize = 16 * 1024;
+// ANCHOR_END: water-marks
 
 /// Connections accepted in one turn, so that a flood of new clients does not keep the old ones waiting. The
 /// rest of the queue is reported again on the next turn.
@@ -82,6 +84,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
             Some(_) => NO_ROOM_PAUSE.as_millis() as i32,
             None => FOR_EVER,
         };
+        // ANCHOR: loop
         let count = match sys::epoll_wait(&epoll, &mut events, timeout) {
             Ok(count) => count,
             // A signal came, and no event was taken from the ready list. Ask again.
@@ -89,11 +92,13 @@ pub fn serve(options: ServeOptions) -> Result<()> {
             Err(errno) => bail!("epoll_wait: {errno}"),
         };
         let ready = &events[..count];
+        // ANCHOR_END: loop
 
         let before = connections.len();
         serve_ready(&epoll, ready, &mut connections);
         let has_closed_some = connections.len() < before;
 
+        // ANCHOR: rest
         // After the connections: the descriptors that this turn has closed are free again.
         let is_listener = |event: &EpollEvent| event.data() == data_of(&listener);
         if ready.iter().any(is_listener) && !accept_some(&epoll, &listener, &mut connections)? {
@@ -104,9 +109,11 @@ pub fn serve(options: ServeOptions) -> Result<()> {
             watch(&epoll, EPOLL_CTL_ADD, &listener, EPOLLIN).context("epoll_ctl ADD")?;
             rests_until = None;
         }
+        // ANCHOR_END: rest
     }
 }
 
+// ANCHOR: serve-ready
 /// Serves each connection of a batch, and closes those that are done.
 fn serve_ready(epoll: &OwnedFd, ready: &[EpollEvent], connections: &mut Connections) {
     for event in ready {
@@ -123,13 +130,16 @@ fn serve_ready(epoll: &OwnedFd, ready: &[EpollEvent], connections: &mut Connecti
         }
     }
 }
+// ANCHOR_END: serve-ready
 
+// ANCHOR: close
 /// Removes the kernel's entry, then closes the descriptor, in this order.
 fn close(epoll: &OwnedFd, connection: Connection) {
     // Whatever they return, the number is free afterwards.
     let _ = sys::epoll_ctl(epoll, EPOLL_CTL_DEL, &connection.fd, None);
     let _ = sys::close(connection.fd);
 }
+// ANCHOR_END: close
 
 /// Accepts what waits in the queue. Returns false if the listener must rest: at the descriptor limit it
 /// stays readable although nothing can be accepted, and a loop that watches it would spin.
@@ -158,11 +168,13 @@ fn accept_some(epoll: &OwnedFd, listener: &OwnedFd, connections: &mut Connection
     Ok(true)
 }
 
+// ANCHOR: watch
 /// Tells the kernel that a descriptor is watched for `mask`, and to hand its number back with the events.
 fn watch(epoll: &OwnedFd, operation: i32, fd: &OwnedFd, mask: u32) -> sys::Result<()> {
     let event = EpollEvent::new(mask, data_of(fd));
     sys::epoll_ctl(epoll, operation, fd, Some(event))
 }
+// ANCHOR_END: watch
 
 fn data_of(fd: &OwnedFd) -> u64 {
     fd.as_raw_fd() as u64
@@ -192,6 +204,7 @@ impl Connection {
         self.at_end && !self.has_output()
     }
 
+    // ANCHOR: interest
     /// What to ask for. It is never nothing: whoever is paused has output, and whoever is at the end and
     /// has none is closed.
     ///
@@ -208,7 +221,9 @@ impl Connection {
         }
         events
     }
+    // ANCHOR_END: interest
 
+    // ANCHOR: update
     /// Tells the kernel, if the interest has changed.
     fn update(&mut self, epoll: &OwnedFd) -> sys::Result<()> {
         let mask = self.interest();
@@ -218,6 +233,7 @@ impl Connection {
         }
         Ok(())
     }
+    // ANCHOR_END: update
 
     /// `EPOLLERR` and `EPOLLHUP` come unasked, on every turn until the descriptor is closed. They do not
     /// say what happened, and bytes may still wait in front of it: so read, or write, and the call will
