@@ -136,11 +136,13 @@ fn nobody_reads(case: &Case<'_>) -> bool {
         let fd = case.scene.fd_of(row)?;
         let (_, mask) = case.scene.interest(fd)?;
         Some(match row.rx_queue {
-            // The end of the stream alone is no byte in the queue. Whoever does not ask for input knows of it, or does
-            // not want to.
-            0 if mask & sys::EPOLLIN == 0 => mask & sys::EPOLLRDHUP != 0,
+            // Whoever does not ask for input, and yet for the end, is told of it and has no use for it.
+            _ if mask & sys::EPOLLIN == 0 => {
+                row.state == probe::State::CloseWait && mask & sys::EPOLLRDHUP != 0
+            }
+            // The end of the stream alone is no byte in the queue.
             0 => is_recorded,
-            _ => mask & sys::EPOLLIN != 0,
+            _ => true,
         })
     };
     let mut waiting = case.scene.rows.iter().filter(|row| {

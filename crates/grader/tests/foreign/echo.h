@@ -15,7 +15,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { NONE, SHORT_WRITE_LOST, OUT_ALWAYS_ON, LEFT_BLOCKING, END_NOT_CLOSED, HUP_IGNORED, EINTR_FATAL };
+enum {
+    NONE,
+    SHORT_WRITE_LOST,
+    REST_NOT_ASKED_FOR,
+    OUT_ALWAYS_ON,
+    RDHUP_ALWAYS_ON,
+    LEFT_BLOCKING,
+    ZERO_LENGTH_READ,
+    END_NOT_CLOSED,
+    HUP_IGNORED,
+    EINTR_FATAL,
+};
 
 #ifndef BUG
 #define BUG NONE
@@ -29,7 +40,7 @@ enum { NONE, SHORT_WRITE_LOST, OUT_ALWAYS_ON, LEFT_BLOCKING, END_NOT_CLOSED, HUP
 #define NO_ROOM_PAUSE 100
 
 /* One read. The next one comes only when all of it is sent, so this is all that a client can take. */
-#define BUFFER 16384
+#define BUFFER 65536
 
 struct connection {
     int fd;
@@ -89,10 +100,19 @@ static bool has_output(const struct connection *connection) {
     return connection->begin < connection->end;
 }
 
-/* Reads, if there is room, and writes what goes. Returns false when the connection is over. */
+/* Reads when all is sent. */
+static bool wants_input(const struct connection *connection) {
+    if (BUG == ZERO_LENGTH_READ) return !connection->at_end; /* "There is room behind what is not sent yet." */
+    return !connection->at_end && !has_output(connection);
+}
+
+/* Reads and writes what goes. Returns false when the connection is over. */
 static bool serve(struct connection *c) {
-    if (!has_output(c) && !c->at_end) {
-        ssize_t received = read(c->fd, c->buffer, BUFFER);
+    if (wants_input(c)) {
+        memmove(c->buffer, c->buffer + c->begin, c->end - c->begin);
+        c->end -= c->begin;
+        c->begin = 0;
+        ssize_t received = read(c->fd, c->buffer + c->end, BUFFER - c->end);
         if (received < 0) {
             if (errno != EAGAIN && errno != EINTR) return false;
             received = 0;
@@ -100,8 +120,7 @@ static bool serve(struct connection *c) {
             if (BUG == END_NOT_CLOSED) return true; /* "Nothing to read." */
             c->at_end = true;
         }
-        c->begin = 0;
-        c->end = received;
+        c->end += received;
     }
     if (has_output(c)) {
         ssize_t sent = send(c->fd, c->buffer + c->begin, c->end - c->begin, MSG_NOSIGNAL);

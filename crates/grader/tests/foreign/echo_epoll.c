@@ -13,18 +13,25 @@ static void watch(int operation, int fd, uint32_t events, struct connection *con
     if (epoll_ctl(epoll, operation, fd, &event) < 0) fail("epoll_ctl");
 }
 
+static uint32_t interest(const struct connection *connection) {
+    uint32_t events = 0;
+    if (wants_input(connection)) events |= EPOLLIN;
+    if (has_output(connection) && BUG != REST_NOT_ASKED_FOR) events |= EPOLLOUT;
+    if (BUG == OUT_ALWAYS_ON) events |= EPOLLOUT;     /* "So that I can send at any time." */
+    if (BUG == RDHUP_ALWAYS_ON) events |= EPOLLRDHUP; /* "So that no end is missed." */
+    return events;
+}
+
 static void look_at(struct connection *connection, uint32_t events) {
     int fd = connection->fd;
     if (BUG == HUP_IGNORED && events != EPOLLIN && events != EPOLLOUT) return;
-    bool had_output = has_output(connection);
+    uint32_t before = interest(connection);
     if (!serve(connection)) {
         epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
         close(fd);
         free(connection);
-    } else if (had_output != has_output(connection)) {
-        uint32_t wanted = has_output(connection) ? EPOLLOUT : EPOLLIN;
-        if (BUG == OUT_ALWAYS_ON) wanted |= EPOLLOUT; /* "So that I can send at any time." */
-        watch(EPOLL_CTL_MOD, fd, wanted, connection);
+    } else if (interest(connection) != before) {
+        watch(EPOLL_CTL_MOD, fd, interest(connection), connection);
     }
 }
 
@@ -33,7 +40,7 @@ static bool accept_all(int listener) {
     struct connection *accepted;
     enum accepted outcome;
     while ((outcome = accept_one(listener, &accepted)) == A_CONNECTION)
-        watch(EPOLL_CTL_ADD, accepted->fd, EPOLLIN, accepted);
+        watch(EPOLL_CTL_ADD, accepted->fd, interest(accepted), accepted);
     return outcome == NOBODY;
 }
 

@@ -33,7 +33,9 @@ static void look_at(size_t place) {
         drop(place);
         return;
     }
-    entry->events = has_output(connections[place]) ? POLLOUT : POLLIN;
+    entry->events = 0;
+    if (wants_input(connections[place])) entry->events |= POLLIN;
+    if (has_output(connections[place]) && BUG != REST_NOT_ASKED_FOR) entry->events |= POLLOUT;
     if (BUG == OUT_ALWAYS_ON) entry->events |= POLLOUT; /* "So that I can send at any time." */
 }
 

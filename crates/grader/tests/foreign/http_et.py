@@ -174,6 +174,17 @@ class SendallOrClose(Connection):
         self.output.clear()
 
 
+class ShortReadIsEnd(Connection):
+    """A read that brought less than it could has emptied the socket, and one call is saved. The end of the stream may
+    stand behind it."""
+
+    def read(self):
+        before = len(self.input)
+        super().read()
+        if len(self.input) - before < READ_SIZE:
+            self.readable = False
+
+
 class HangupFirst(Connection):
     """The hang-up is looked at before the input, since "the client has gone"."""
 
@@ -194,6 +205,7 @@ class ClearedBuffer(Connection):
 WRONG = {
     "sendall": Sendall,
     "sendall-or-close": SendallOrClose,
+    "short-read-is-end": ShortReadIsEnd,
     "hangup-first": HangupFirst,
     "cleared-buffer": ClearedBuffer,
 }
