@@ -17,6 +17,7 @@ Exit status: 0 right, 1 wrong, 2 it could not be judged.
 
 Examples:
   cargo workshop               where you are, and the next step
+  cargo workshop trace ch01    see chapter 1 at work, with its system calls
   cargo workshop check ex01    build your exercise 1 and grade it
   cargo workshop hint ex01     the first hint; again: the second
   cargo workshop bugs          what else can go wrong",
@@ -50,6 +51,8 @@ pub enum Command {
     Bugs(Bugs),
     /// Build a solution with one bug of the gallery, and see it caught
     Break(Break),
+    /// Run a chapter or an exercise, and see its system calls
+    Trace(Trace),
 }
 
 /// `list`
@@ -207,4 +210,25 @@ pub struct Break {
         requires = "serve"
     )]
     pub listen: String,
+}
+
+/// `trace`
+#[derive(Args)]
+#[command(after_help = "Examples:
+  cargo workshop trace ch02                     the demonstration of chapter 2
+  cargo workshop trace ch02 --save ch02.trace   and keep its calls in a file
+  cargo workshop trace ch05 -- serve --listen 127.0.0.1:8080
+  cargo workshop trace ex01                     your server of exercise 1, on a free port")]
+pub struct Trace {
+    /// A chapter (ch05, 5, et) or an exercise (ex05)
+    #[arg(value_name = "CH|EX")]
+    pub program: String,
+
+    /// Write the calls into this file too, as strace would
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+
+    /// What the program is given
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<String>,
 }

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
             Command::Reset(options) => commands::reset::run(&place, &screen, &options),
             Command::Bugs(options) => commands::bugs::list(&place, &screen, &options),
             Command::Break(options) => commands::bugs::break_it(&place, &screen, &options),
+            Command::Trace(options) => commands::trace::run(&place, &screen, &options),
         }
     });
     match outcome {

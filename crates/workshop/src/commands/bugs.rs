@@ -69,7 +69,7 @@ pub fn list(place: &Place, screen: &Screen, options: &cli::Bugs) -> Result<u8> {
     let short = place::short(last.exercise().name);
     screen.gap();
     if wanted.is_none() {
-        screen.line("What happens in each of them, for one exercise:");
+        screen.line("What happens in each, for one exercise:");
         screen.line(format_args!("  cargo workshop bugs {short}"));
     }
     screen.line("See one at work:");

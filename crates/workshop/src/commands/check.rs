@@ -77,7 +77,10 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
                 }
                 Built::Failed { errors, warnings } => {
                     match people {
-                        Some(screen) => not_built(screen, short, &errors, warnings),
+                        Some(screen) => {
+                            let again = format!("cargo workshop check {short}");
+                            not_built(screen, &errors, warnings, &again);
+                        }
                         None => screen.line(json!({
                             "exercise": exercise.name,
                             "result": "not judged",
@@ -144,16 +147,17 @@ fn built_words(took: Duration, warnings: usize) -> String {
     format!("built in {:.1} s{warnings}", took.as_secs_f64())
 }
 
-fn not_built(screen: &Screen, short: &str, errors: &str, warnings: usize) {
+/// Shows why it does not build, and the command for the next attempt.
+pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: &str) {
     screen.gap();
     screen.line(errors.trim_end());
     screen.gap();
-    let mut words = "It does not build, so nothing was graded.".to_owned();
+    let mut words = "It does not build.".to_owned();
     if warnings > 0 {
         words += &format!(" ({warnings} warnings are not shown.)");
     }
     screen.line(screen.paint(Style::Red, words));
-    screen.line(format_args!("  again  cargo workshop check {short}"));
+    screen.line(format_args!("  again  {again}"));
 }
 
 /// The checks that are wanted, with their numbers.

@@ -6,6 +6,7 @@ pub mod hint;
 pub mod list;
 pub mod reset;
 pub mod solution;
+pub mod trace;
 
 use anyhow::Result;
 use grader::grading::Exercise;

@@ -184,7 +184,7 @@ impl Terminal {
             // A name or a path that cannot be broken may be longer.
             let words = line.split_whitespace().count();
             assert!(
-                len <= columns || words <= 2,
+                len <= columns || words <= 3,
                 "{len} columns: `{line}` in\n{text}"
             );
         }
