@@ -59,7 +59,6 @@ fn demonstration() -> Result<()> {
     level_triggered()
 }
 
-// ANCHOR: edge_triggered
 fn edge_triggered() -> Result<()> {
     let watched = Watched::new("ET", EPOLLIN | EPOLLET)?;
 
@@ -82,7 +81,6 @@ fn edge_triggered() -> Result<()> {
     watched.turn("next iteration:", AT_ONCE)?;
     watched.close()
 }
-// ANCHOR_END: edge_triggered
 
 fn level_triggered() -> Result<()> {
     let watched = Watched::new("LT", EPOLLIN)?;

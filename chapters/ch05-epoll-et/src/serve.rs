@@ -119,7 +119,6 @@ impl Server {
         }
     }
 
-    // ANCHOR: dispatch
     fn dispatch(&mut self, token: Token, event: EpollEvent) {
         // Taken out while it is served, so that a handler can close any other one (`/kick`). If it is not
         // there, it was closed on this turn, by such a handler: the event is stale, and is dropped.
@@ -135,7 +134,6 @@ impl Server {
             Ok(Next::Close) | Err(_) => connection.close(),
         }
     }
-    // ANCHOR_END: dispatch
 
     // ANCHOR: accept_all
     /// Accepts until `EAGAIN`: one event can stand for any number of arrivals.

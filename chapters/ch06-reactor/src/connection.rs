@@ -73,7 +73,6 @@ impl Connection {
         self.exchange.phase()
     }
 
-    // ANCHOR: ready
     /// An event has come.
     pub(crate) fn ready(&mut self, events: u32, reactor: &mut Reactor) -> Fate {
         if self.exchange.wants_input() {
@@ -99,7 +98,6 @@ impl Connection {
         }
         self.serve(false, reactor)
     }
-    // ANCHOR_END: ready
 
     /// Its turn has come, without an event.
     pub(crate) fn its_turn(&mut self, reactor: &mut Reactor) -> Fate {

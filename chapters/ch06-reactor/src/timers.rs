@@ -135,7 +135,6 @@ impl Timers for TimerHeap {
     }
     // ANCHOR_END: next_deadline
 
-    // ANCHOR: collect_due
     fn collect_due(&mut self, now: Instant, limit: usize, due: &mut Vec<TimerId>) {
         for _ in 0..limit {
             if self.next_deadline().is_none_or(|deadline| deadline > now) {
@@ -146,7 +145,6 @@ impl Timers for TimerHeap {
             }
         }
     }
-    // ANCHOR_END: collect_due
 
     fn take(&mut self, id: TimerId) -> Option<Due> {
         self.waiting.remove(id.0)
