@@ -94,10 +94,12 @@ fn demonstration() -> Result<()> {
     silent.talk(&told)?;
     served += usize::from(silent.leave(&told)?);
 
+    // ANCHOR: shutdown
     kit::say!("the listener is shut down");
     // A close would wake nobody: the thread that sleeps in accept4 would sleep on. On Linux this wakes it.
     sys::shutdown(&listener, SHUT_RDWR).context("shutdown")?;
     print_next(&told)?;
+    // ANCHOR_END: shutdown
     server
         .join()
         .map_err(|_| anyhow!("the accepting thread panicked"))??;

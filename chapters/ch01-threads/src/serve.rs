@@ -49,6 +49,7 @@ pub(crate) fn serve(options: Options) -> Result<()> {
     let mut room = Room::new(options.stack_kib);
     let listener = kit::listen(options.serve.listen, 0)?;
     let connections = Arc::new(Connections::default());
+    // ANCHOR: accept
     loop {
         let ended = connections.wait_until_fewer_than(MAX_CONNECTIONS);
         match sys::accept4(&listener, SOCK_CLOEXEC) {
@@ -69,6 +70,7 @@ pub(crate) fn serve(options: Options) -> Result<()> {
             },
         }
     }
+    // ANCHOR_END: accept
 }
 
 /// Starts the thread that serves this connection until it ends. Nobody joins it: when it returns, its stack
@@ -78,6 +80,7 @@ pub(crate) fn serve(options: Options) -> Result<()> {
 ///
 /// There is no room for it, or the kernel refuses. The connection is closed then: the closure that owns it
 /// is dropped.
+// ANCHOR: start-thread
 fn start_thread(connection: OwnedFd, entered: Entered, room: &mut Room) -> std::io::Result<()> {
     let limit = room.limit();
     room.check(limit)?;
@@ -98,6 +101,7 @@ fn start_thread(connection: OwnedFd, entered: Entered, room: &mut Room) -> std::
     }
     Ok(())
 }
+// ANCHOR_END: start-thread
 
 /// Sends every byte back, in order, until the client has no more to say. `echoed` sees each piece after it
 /// has been sent.
@@ -109,6 +113,7 @@ fn start_thread(connection: OwnedFd, entered: Entered, room: &mut Room) -> std::
 ///
 /// The connection is broken: `ECONNRESET`, `EPIPE`, `ETIMEDOUT`. (Rust ignores `SIGPIPE`, or a client that
 /// leaves would end the process.)
+// ANCHOR: echo
 pub(crate) fn echo(connection: &OwnedFd, mut echoed: impl FnMut(&[u8])) -> sys::Result<()> {
     let mut buffer = [0; READ_SIZE];
     loop {
@@ -131,6 +136,7 @@ pub(crate) fn echo(connection: &OwnedFd, mut echoed: impl FnMut(&[u8])) -> sys::
         echoed(&buffer[..received]);
     }
 }
+// ANCHOR_END: echo
 
 /// The connections that are being served, and how the acceptor learns that one has ended.
 #[derive(Default)]

@@ -8,10 +8,12 @@
 //! same row: it *clears* the bits of those that are not ready. So the row is built anew on every turn.
 //!
 //! The demonstration below is the smallest loop that shows it. `serve.rs` has the same loop as a server
-//! that you can leave alone with strangers.
+//! that you can leave alone with strangers. `questions.rs` tries what is easily expected of these calls, and is not
+//! so.
 #![forbid(unsafe_code)]
 
 mod clients;
+mod questions;
 mod serve;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -39,6 +41,11 @@ fn main() -> std::process::ExitCode {
         demonstration,
     )
     .serve(serve::serve)
+    .also(
+        "questions",
+        "Small experiments: what select and a non-blocking read really say",
+        questions::questions,
+    )
     .hidden("client", clients::play)
     .run()
 }
@@ -61,12 +68,15 @@ fn demonstration() -> Result<()> {
             echoed += usize::from(clients[*client].perform(*act)?.got_echo);
         }
 
+        // ANCHOR: question
         // The question: a bit for each descriptor that we want to read from.
         let mut ready = FdSet::new();
         ready.insert(listener.as_raw_fd())?;
         for connection in &connections {
             ready.insert(connection.as_raw_fd())?;
         }
+        // ANCHOR_END: question
+        // ANCHOR: select
         // nfds is the highest descriptor plus one. It is not how many there are.
         let highest = ready.iter().last().expect("the listener is in the set");
 
@@ -77,7 +87,9 @@ fn demonstration() -> Result<()> {
             "iter {iteration}: select()={count}, ready fds: {}",
             list(&ready)
         );
+        // ANCHOR_END: select
 
+        // ANCHOR: scan
         // To find who is ready, every descriptor is tested. With 1,000 clients that is 1,000 tests.
         let mut open = Vec::new();
         for connection in connections {
@@ -88,11 +100,14 @@ fn demonstration() -> Result<()> {
             }
         }
         connections = open;
+        // ANCHOR_END: scan
 
         if ready.contains(listener.as_raw_fd()) {
+            // ANCHOR: accept
             // On Linux a connection does not inherit O_NONBLOCK from its listener: ask for it here.
             let connection =
                 sys::accept4(&listener, SOCK_NONBLOCK | SOCK_CLOEXEC).context("accept4")?;
+            // ANCHOR_END: accept
             kit::say!(
                 "   fd {}: accept() -> new fd {}",
                 listener.as_raw_fd(),

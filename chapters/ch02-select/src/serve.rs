@@ -27,6 +27,7 @@ const NO_DESCRIPTOR_PAUSE: Timeval = Timeval {
     tv_usec: 100_000,
 };
 
+// ANCHOR: connection
 struct Connection {
     fd: OwnedFd,
     /// Bytes to be sent, the first `sent` of which are sent.
@@ -35,6 +36,7 @@ struct Connection {
     /// The peer has closed its sending side: send what is left, then close.
     at_end: bool,
 }
+// ANCHOR_END: connection
 
 pub fn serve(options: ServeOptions) -> Result<()> {
     let listener = kit::listen(options.listen, SOCK_NONBLOCK)?;
@@ -42,6 +44,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
     let mut accepting = true;
 
     loop {
+        // ANCHOR: turn
         let (mut readable, mut writable) = (FdSet::new(), FdSet::new());
         let mut nfds = 0;
         let mut watch = |set: &mut FdSet, fd: i32| {
@@ -75,6 +78,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
             Err(Errno::EINTR) => continue,
             Err(errno) => bail!("select: {errno}"),
         }
+        // ANCHOR_END: turn
 
         let mut open = Vec::with_capacity(connections.len());
         for mut connection in connections {
@@ -105,6 +109,7 @@ pub fn serve(options: ServeOptions) -> Result<()> {
 fn accept_some(listener: impl AsFd, connections: &mut Vec<Connection>) -> Result<bool> {
     for _ in 0..ACCEPTS_PER_TURN {
         match sys::accept4(listener.as_fd(), SOCK_NONBLOCK | SOCK_CLOEXEC) {
+            // ANCHOR: too-high
             // The limit of select is the number, not the count: 1023 is the last descriptor with a bit.
             Ok(fd) if fd.as_raw_fd() as usize >= FD_SETSIZE => {
                 kit::complain(format_args!(
@@ -113,6 +118,7 @@ fn accept_some(listener: impl AsFd, connections: &mut Vec<Connection>) -> Result
                 ));
                 sys::close(fd).context("close")?;
             }
+            // ANCHOR_END: too-high
             Ok(fd) => connections.push(Connection {
                 fd,
                 output: Vec::new(),
@@ -143,6 +149,7 @@ impl Connection {
         self.at_end && !self.has_output()
     }
 
+    // ANCHOR: on-readable
     /// The four outcomes of a non-blocking read, each with its own action.
     fn on_readable(&mut self) -> sys::Result<()> {
         let mut buffer = [0; READ_SIZE];
@@ -155,7 +162,9 @@ impl Connection {
         }
         Ok(())
     }
+    // ANCHOR_END: on-readable
 
+    // ANCHOR: on-writable
     /// Writes what goes. What does not go stays, and asks for writability on the next turn.
     fn on_writable(&mut self) -> sys::Result<()> {
         match sys::write(&self.fd, &self.output[self.sent..]) {
@@ -173,4 +182,5 @@ impl Connection {
         }
         Ok(())
     }
+    // ANCHOR_END: on-writable
 }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use grader::chapter::{assert_demonstration, assert_recorder_equals_strace, recorded};
+use grader::chapter::{
+    Demonstration, assert_demonstration, assert_recorder_equals_strace, recorded,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ch02-select");
 const NO_ARGUMENTS: [&str; 0] = [];
@@ -31,4 +33,14 @@ fn the_demonstration_did_what_it_printed() {
     if let Err(divergence) = expected.check(&recorded(PROGRAM, NO_ARGUMENTS)) {
         panic!("{divergence}");
     }
+}
+
+#[test]
+fn its_experiments_print_the_expected_lines() {
+    let finished = Demonstration::new(PROGRAM)
+        .args(["questions"])
+        .run()
+        .expect("run the experiments");
+    let expected = std::fs::read_to_string(expected("questions.txt")).expect("the expected lines");
+    assert_eq!(finished.stdout, expected);
 }
