@@ -19,6 +19,7 @@ Examples:
   cargo workshop               where you are, and the next step
   cargo workshop trace ch01    see chapter 1 at work, with its system calls
   cargo workshop check ex01    build your exercise 1 and grade it
+  cargo workshop watch ex01    again at each save
   cargo workshop hint ex01     the first hint; again: the second
   cargo workshop bugs          what else can go wrong",
     disable_help_subcommand = true,
@@ -41,9 +42,11 @@ pub enum Command {
     List(List),
     /// Build an exercise and grade it; or grade any program with --bin
     Check(Check),
+    /// Grade an exercise again at each save
+    Watch(Watch),
     /// Show the next hint of an exercise
     Hint(Hint),
-    /// Show the solution of an exercise that has passed, beside your code
+    /// Show how the solution differs from your code, once it has passed
     Solution(Solution),
     /// Put an exercise back to what was shipped; your file is kept
     Reset(Reset),
@@ -53,6 +56,10 @@ pub enum Command {
     Break(Break),
     /// Run a chapter or an exercise, and see its system calls
     Trace(Trace),
+    /// See whether all is there that the workshop needs
+    Doctor(Doctor),
+    /// Print the completions for a shell
+    Completions(Completions),
 }
 
 /// `list`
@@ -98,6 +105,10 @@ pub struct Check {
     #[arg(long)]
     pub json: bool,
 
+    /// `watch` runs it, and says itself how to go on
+    #[arg(long, hide = true)]
+    pub watched: bool,
+
     /// Say what building, grading and the rest took
     #[arg(long)]
     pub timings: bool,
@@ -105,6 +116,21 @@ pub struct Check {
     /// What the program of --bin is given before `--listen 127.0.0.1:0`
     #[arg(last = true, value_name = "ARGS", requires = "bin")]
     pub args: Vec<String>,
+}
+
+/// `watch`
+#[derive(Args)]
+#[command(
+    after_help = "Keys, at a terminal: n the next exercise, h a hint, l the list, r again, q quit.
+
+Examples:
+  cargo workshop watch         your next exercise
+  cargo workshop watch ex05"
+)]
+pub struct Watch {
+    /// The exercise: 5, ex05, et
+    #[arg(value_name = "EX")]
+    pub exercise: Option<String>,
 }
 
 /// `hint`
@@ -231,4 +257,29 @@ pub struct Trace {
     /// What the program is given
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<String>,
+}
+
+/// `doctor`
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 exercises can be graded here, 1 something that is needed is missing."
+)]
+pub struct Doctor {
+    /// Print it as JSON, for another program
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `completions`
+#[derive(Args)]
+#[command(
+    after_help = "Cargo itself completes only its own commands. So these are for the program, target/debug/workshop;
+give it a short name:
+
+  alias workshop=target/debug/workshop
+  source <(workshop completions bash)"
+)]
+pub struct Completions {
+    /// Which shell
+    pub shell: clap_complete::Shell,
 }

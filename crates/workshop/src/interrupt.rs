@@ -24,6 +24,9 @@ pub enum Died {
     No,
 }
 
+/// The signals by which a user ends a program: Ctrl-C, `kill`, a closed window, Ctrl-\\.
+pub const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
 static CLEANUPS: Mutex<Vec<(u64, Cleanup)>> = Mutex::new(Vec::new());
 
 fn cleanups() -> MutexGuard<'static, Vec<(u64, Cleanup)>> {
@@ -32,7 +35,7 @@ fn cleanups() -> MutexGuard<'static, Vec<(u64, Cleanup)>> {
 
 /// Starts to listen to signals.
 pub fn listen() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("sigaction")?;
+    let mut signals = Signals::new(SIGNALS).context("sigaction")?;
     thread::spawn(move || {
         for signal in signals.forever() {
             let mut died = Died::Yes;

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod date;
 mod interrupt;
+mod keyboard;
 mod place;
 mod progress;
 mod screen;
@@ -51,6 +52,12 @@ fn main() -> ExitCode {
             Command::Bugs(options) => commands::bugs::list(&place, &screen, &options),
             Command::Break(options) => commands::bugs::break_it(&place, &screen, &options),
             Command::Trace(options) => commands::trace::run(&place, &screen, &options),
+            Command::Watch(options) => commands::watch::run(&place, &screen, &options),
+            Command::Doctor(options) => commands::doctor::run(&place, &screen, &options),
+            Command::Completions(options) => {
+                completions(options.shell, &screen);
+                Ok(RIGHT)
+            }
         }
     });
     match outcome {
@@ -60,4 +67,12 @@ fn main() -> ExitCode {
             ExitCode::from(NOT_JUDGED)
         }
     }
+}
+
+/// Prints what a shell needs to complete this command's words.
+fn completions(shell: clap_complete::Shell, screen: &Screen) {
+    let mut command = Cli::command().bin_name("workshop");
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "workshop", &mut script);
+    screen.line(String::from_utf8_lossy(&script).trim_end());
 }

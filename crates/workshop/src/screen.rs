@@ -132,6 +132,17 @@ impl Screen {
         self.line("");
     }
 
+    /// Makes the window empty. Outside of a terminal, an empty line.
+    pub fn clear(&self) {
+        match self.is_terminal {
+            true => {
+                let mut out = io::stdout().lock();
+                let _ = write!(out, "\x1b[H\x1b[2J").and_then(|()| out.flush());
+            }
+            false => self.gap(),
+        }
+    }
+
     /// Prints a text, broken between words, each line behind so many spaces.
     pub fn text(&self, indent: usize, text: &str) {
         for line in wrapped(text, self.text_width().saturating_sub(indent)) {

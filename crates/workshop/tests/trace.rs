@@ -31,10 +31,9 @@ fn the_calls_stand_among_the_output_in_their_order() {
         shown.out.contains(&format!(", {calls} system calls.")),
         "{shown}"
     );
-    clone.pipe(&["--json"]).expect(
-        0,
-        &["\"state\":\"new\"},\"seen\":true}"],
-    );
+    clone
+        .pipe(&["--json"])
+        .expect(0, &["\"state\":\"new\"},\"seen\":true}"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use grader::grading::page::{Heading, page_in};
 use grader::grading::{Check, Exercise, Finding, Subject, Verdict};
 use serde_json::json;
 
-use super::{chosen, next_step};
+use super::{chosen, find_in_path, next_step};
 use crate::cargo::{self, Built};
 use crate::cli;
 use crate::place::{self, Place};
@@ -54,12 +54,13 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
                 screen.line(screen.paint(Style::Bold, exercise.name));
             }
             let package = place.exercise(exercise.name);
-            let before = sources::read(&package).with_context(|| {
-                format!(
-                    "{}/src; `cargo workshop reset {short}` brings it back",
-                    package.display()
-                )
-            })?;
+            let before = sources::read(&package).unwrap_or_default();
+            if !before.contains_key("src/main.rs") {
+                bail!(
+                    "exercises/{}/src/main.rs is missing; `cargo workshop reset {short}` brings it back",
+                    exercise.name
+                );
+            }
             match cargo::build(place, screen, exercise.name)? {
                 Built::Program {
                     path,
@@ -79,7 +80,8 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
                     match people {
                         Some(screen) => {
                             let again = format!("cargo workshop check {short}");
-                            not_built(screen, &errors, warnings, &again);
+                            let again = (!options.watched).then_some(again.as_str());
+                            not_built(screen, &errors, warnings, again);
                         }
                         None => screen.line(json!({
                             "exercise": exercise.name,
@@ -147,8 +149,8 @@ fn built_words(took: Duration, warnings: usize) -> String {
     format!("built in {:.1} s{warnings}", took.as_secs_f64())
 }
 
-/// Shows why it does not build, and the command for the next attempt.
-pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: &str) {
+/// Shows why it does not build, and the command for the next attempt, if one is needed.
+pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: Option<&str>) {
     screen.gap();
     screen.line(errors.trim_end());
     screen.gap();
@@ -157,7 +159,9 @@ pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: &str) {
         words += &format!(" ({warnings} warnings are not shown.)");
     }
     screen.line(screen.paint(Style::Red, words));
-    screen.line(format_args!("  again  {again}"));
+    if let Some(again) = again {
+        screen.line(format_args!("  again  {again}"));
+    }
 }
 
 /// The checks that are wanted, with their numbers.
@@ -197,12 +201,7 @@ fn program(given: &Path) -> Result<PathBuf> {
         return Ok(given.to_owned());
     }
     let is_name = given.components().count() == 1 && !given.exists();
-    let path = std::env::var_os("PATH")
-        .filter(|_| is_name)
-        .unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .map(|folder| folder.join(given))
-        .find(|file| file.is_file());
+    let found = find_in_path(given).filter(|_| is_name);
     let what = if given.exists() {
         "it is not a file"
     } else {
@@ -316,7 +315,7 @@ fn summary(
         .filter(|judged| matches!(judged.verdict, Verdict::Skipped(_)))
         .collect();
     if status == WRONG {
-        if options.bin.is_none() {
+        if options.bin.is_none() && !options.watched {
             screen.line(format_args!("  again cargo workshop check {short}"));
             screen.line(format_args!("  or    cargo workshop watch {short}"));
         }

@@ -2,11 +2,15 @@
 
 pub mod bugs;
 pub mod check;
+pub mod doctor;
 pub mod hint;
 pub mod list;
 pub mod reset;
 pub mod solution;
 pub mod trace;
+pub mod watch;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use grader::grading::Exercise;
@@ -31,6 +35,14 @@ fn chosen(meant: Option<&str>, place: &Place, progress: &Progress) -> Result<&'s
         .iter()
         .find(|exercise| !progress.standing(place, exercise).state.is_done());
     Ok(open.unwrap_or_else(|| exercises.last().expect("there are exercises")))
+}
+
+/// The file of a program with this name, in one of the folders of `PATH`.
+fn find_in_path(name: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 /// The next step, as a command to copy, and what it is good for. `None`: everything has passed.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -31,12 +32,8 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Trace) -> Result<u8> {
     let program = match cargo::build(place, screen, &name)? {
         Built::Program { path, .. } => path,
         Built::Failed { errors, warnings } => {
-            not_built(
-                screen,
-                &errors,
-                warnings,
-                &format!("cargo workshop trace {short}"),
-            );
+            let again = format!("cargo workshop trace {short}");
+            not_built(screen, &errors, warnings, Some(&again));
             return Ok(NOT_JUDGED);
         }
     };
@@ -100,7 +97,11 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Trace) -> Result<u8> {
     drop(guard);
 
     screen.gap();
-    let signal = signalled.load(Ordering::Relaxed);
+    // Ctrl-C reaches the program as soon as us, and it may have ended before our own thread has noticed.
+    let signal = match status.signal() {
+        Some(signal) if interrupt::SIGNALS.contains(&signal) => signal,
+        _ => signalled.load(Ordering::Relaxed),
+    };
     screen.line(format_args!(
         "{}, {calls} system calls.",
         ending(status, signal)
