@@ -38,7 +38,7 @@ enum Next {
 }
 
 pub fn table(_: ()) -> Result<()> {
-    kit::say!("what happened                     all asked for         nothing  the next call");
+    kit::say!("what happened                    all asked for        nothing the next call");
     tcp()?;
     pipe()?;
     unix_socket()?;
@@ -142,7 +142,7 @@ fn without_a_peer() -> Result<()> {
     row("a listener, nobody waits", &listener, Next::None)?;
     let client = connect(&listener)?;
     wait_for(&listener, POLLIN)?;
-    row("a listener, a connection waits", &listener, Next::None)?;
+    row("a listener, a client waits", &listener, Next::None)?;
     close([client, listener])?;
 
     let socket =
@@ -201,7 +201,7 @@ fn ask(number: RawFd, events: i16, timeout: i32) -> Result<i16> {
 
 fn print(what: &str, seen: Seen, then: &str) {
     let (asked, unasked) = (names(seen.asked), names(seen.unasked));
-    let line = format!("  {what:<32}{asked:<22}{unasked:<9}{then}");
+    let line = format!("  {what:<31}{asked:<21}{unasked:<8}{then}");
     kit::say!("{}", line.trim_end());
 }
 
@@ -230,7 +230,7 @@ fn read_to_the_end(fd: &OwnedFd) -> String {
         let outcome = sys::read(fd, &mut [0; 64]);
         outcomes.push(told(outcome));
         if !matches!(outcome, Ok(1..)) {
-            return outcomes.join(", then ");
+            return outcomes.join(" then ");
         }
     }
 }
