@@ -56,6 +56,8 @@ pub enum Command {
     Break(Break),
     /// Run a chapter or an exercise, and see its system calls
     Trace(Trace),
+    /// Record the chapters for the players of the book
+    Record(Record),
     /// See whether all is there that the workshop needs
     Doctor(Doctor),
     /// Print the completions for a shell
@@ -257,6 +259,17 @@ pub struct Trace {
     /// What the program is given
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<String>,
+}
+
+/// `record`
+#[derive(Args)]
+#[command(
+    after_help = "Exit status: 0 the book shows what the chapters do, 1 it does not (--check)."
+)]
+pub struct Record {
+    /// Write nothing: say whether the book shows what the chapters do
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// `doctor`

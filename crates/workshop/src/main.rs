@@ -52,6 +52,7 @@ fn main() -> ExitCode {
             Command::Bugs(options) => commands::bugs::list(&place, &screen, &options),
             Command::Break(options) => commands::bugs::break_it(&place, &screen, &options),
             Command::Trace(options) => commands::trace::run(&place, &screen, &options),
+            Command::Record(options) => commands::record::run(&place, &screen, &options),
             Command::Watch(options) => commands::watch::run(&place, &screen, &options),
             Command::Doctor(options) => commands::doctor::run(&place, &screen, &options),
             Command::Completions(options) => {

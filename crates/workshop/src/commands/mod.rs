@@ -5,6 +5,7 @@ pub mod check;
 pub mod doctor;
 pub mod hint;
 pub mod list;
+pub mod record;
 pub mod reset;
 pub mod solution;
 pub mod trace;

@@ -301,9 +301,9 @@ fn view(step: &Step, panels: Panels) -> Json {
                     json!({ "fd": fd, "name": name(*fd), "mask": joined(&entry.mask) })
                 });
                 let ready = state.ready_list(*fd);
-                let ready = ready.iter().map(|(fd, flags)| {
-                    json!({ "fd": fd, "name": name(*fd), "flags": joined(flags) })
-                });
+                let ready = ready.iter().map(
+                    |(fd, flags)| json!({ "fd": fd, "name": name(*fd), "flags": joined(flags) }),
+                );
                 epolls.push(json!({
                     "fd": fd,
                     "interest": interest.collect::<Vec<_>>(),
@@ -334,7 +334,8 @@ fn view(step: &Step, panels: Panels) -> Json {
         view["replies"] = replies.into();
     }
     if let Some(wait) = state.wait.as_ref().filter(|_| panels.timer) {
-        view["timer"] = json!({ "ms": wait.timeout, "over": wait.timeout > 0 && wait.events.is_empty() });
+        view["timer"] =
+            json!({ "ms": wait.timeout, "over": wait.timeout > 0 && wait.events.is_empty() });
     }
     view
 }

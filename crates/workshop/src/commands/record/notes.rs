@@ -17,7 +17,9 @@ pub fn who(step: &Step) -> String {
     let before = step.before.open.get(&fd);
     match before.map(|open| &open.kind) {
         Some(Kind::Client(_)) => before.map_or(String::new(), |open| open.name.clone()),
-        Some(Kind::Socket) if call.name == "connect" => "client".to_owned(),
+        // A chapter's first socket is its listener, and the later ones are clients.
+        Some(Kind::Socket) if step.before.open.len() > 1 => "client".to_owned(),
+        None if call.name == "socket" && !step.before.open.is_empty() => "client".to_owned(),
         Some(Kind::Cues(client) | Kind::Answers(client)) => format!("client {client}"),
         _ => "server".to_owned(),
     }
@@ -62,7 +64,9 @@ pub fn note(step: &Step) -> String {
         ("socket", _) => "A new socket, which is not connected to anything yet.".to_owned(),
         ("setsockopt", _) => match call.args.get(2).map(ToString::to_string).as_deref() {
             Some("SO_SNDBUF") => "It asks for a small send buffer, so that a reply does not fit.",
-            Some("SO_RCVBUF") => "It asks for a small receive buffer, so that little is on its way.",
+            Some("SO_RCVBUF") => {
+                "It asks for a small receive buffer, so that little is on its way."
+            }
             Some("SO_LINGER") => "From now on this client's close will be a reset.",
             Some("TCP_NODELAY") => "Small pieces are to leave at once.",
             _ => "An option of the socket.",
@@ -77,7 +81,10 @@ pub fn note(step: &Step) -> String {
                 named(after, new as i32)
             ),
             (_, Some("EAGAIN")) => "EAGAIN: the queue is empty.".to_owned(),
-            (_, error) => format!("{}: the connection stays in the queue.", error.unwrap_or("-1")),
+            (_, error) => format!(
+                "{}: the connection stays in the queue.",
+                error.unwrap_or("-1")
+            ),
         },
         ("epoll_create1", _) => "A new epoll instance. It watches nothing yet.".to_owned(),
         ("epoll_ctl", _) => control(step),
@@ -110,9 +117,15 @@ pub fn note(step: &Step) -> String {
         ("read", Some(Kind::Server(link))) => {
             let left = after.links[*link].to_server.unread;
             match (returned(call), failed(call)) {
-                (Some(0), _) => "0: the end of the stream. The client has closed its side.".to_owned(),
+                (Some(0), _) => {
+                    "0: the end of the stream. The client has closed its side.".to_owned()
+                }
                 (Some(got), _) if left > 0 => {
-                    format!("{} are taken, and {} are left unread.", bytes(got), bytes(left))
+                    format!(
+                        "{} are taken, and {} are left unread.",
+                        bytes(got),
+                        bytes(left)
+                    )
                 }
                 (Some(got), _) => format!("{} are taken. Nothing is left.", bytes(got)),
                 (None, error) => format!("{}: there is nothing to read.", error.unwrap_or("-1")),
@@ -122,7 +135,10 @@ pub fn note(step: &Step) -> String {
             true => "The client breaks the connection off with a reset.".to_owned(),
             false => "The client closes: the end of its stream arrives at the server.".to_owned(),
         },
-        ("close", _) => format!("Descriptor {} is closed. The number is free again.", named(before, fd)),
+        ("close", _) => format!(
+            "Descriptor {} is closed. The number is free again.",
+            named(before, fd)
+        ),
         (name, _) => format!("{name} changes nothing that is shown here."),
     }
 }
@@ -142,7 +158,9 @@ fn control(step: &Step) -> String {
     match call.args.get(1).map(ToString::to_string).as_deref() {
         Some("EPOLL_CTL_ADD") => format!("{who} comes into the interest list, for {mask}."),
         _ if mask == "0" => {
-            format!("{who} stays in the interest list, for nothing. Errors and hang-ups come unasked.")
+            format!(
+                "{who} stays in the interest list, for nothing. Errors and hang-ups come unasked."
+            )
         }
         _ => format!("{who} is watched for {mask} from now on."),
     }
@@ -162,7 +180,11 @@ fn select(after: &State) -> String {
             list(several)
         ),
     };
-    format!("Ready: {}, of {} that were asked about. {cleared}", list(&ready), set.asked.len())
+    format!(
+        "Ready: {}, of {} that were asked about. {cleared}",
+        list(&ready),
+        set.asked.len()
+    )
 }
 
 fn list(numbers: &[i64]) -> String {
@@ -223,7 +245,11 @@ fn write(step: &Step, link: usize) -> String {
     };
     match returned(call) {
         Some(taken) if taken == offered => format!("The kernel takes all {}. {rest}", bytes(taken)),
-        Some(taken) => format!("The kernel takes {} of {}. {rest}", grouped(taken), bytes(offered)),
+        Some(taken) => format!(
+            "The kernel takes {} of {}. {rest}",
+            grouped(taken),
+            bytes(offered)
+        ),
         None => format!("{}: there is no room. {rest}", failed(call).unwrap_or("-1")),
     }
 }

@@ -67,6 +67,7 @@ use On::{Any, Client, Epoll, Listener, Pipe, Server};
 
 const KIT: &str = "crates/kit/src/start.rs";
 /// Every chapter's listener.
+#[rustfmt::skip] // a table
 const LISTENER: [Place; 4] = [
     Place("socket", Listener, Always, KIT, "quiet_listener", "= socket("),
     Place("setsockopt", Listener, Arg("SO_REUSEADDR"), KIT, "quiet_listener", "setsockopt(&listener"),
@@ -76,6 +77,7 @@ const LISTENER: [Place; 4] = [
 
 const CH02: &str = "chapters/ch02-select/src/main.rs";
 const CH02_CLIENTS: &str = "chapters/ch02-select/src/clients.rs";
+#[rustfmt::skip] // a table
 const SELECT: &[Place] = &[
     Place("getsockname", Any, Always, CH02, "demonstration", "sys::getsockname("),
     Place("fcntl", Any, Arg("-"), CH02_CLIENTS, "start", "sys::fcntl_dupfd(cues"),
@@ -91,6 +93,7 @@ const SELECT: &[Place] = &[
 
 const CH03: &str = "chapters/ch03-poll/src/main.rs";
 const CH03_CLIENT: &str = "chapters/ch03-poll/src/client.rs";
+#[rustfmt::skip] // a table
 const POLL: &[Place] = &[
     Place("getsockname", Any, Always, CH03, "connect", "sys::getsockname("),
     Place("socket", Client, Always, CH03, "connect", "sys::socket("),
@@ -109,6 +112,7 @@ const POLL: &[Place] = &[
 ];
 
 const CH04: &str = "chapters/ch04-epoll-lt/src/main.rs";
+#[rustfmt::skip] // a table
 const EPOLL_LT: &[Place] = &[
     Place("getsockname", Any, Always, CH04, "demonstration", "sys::getsockname("),
     Place("epoll_create1", Any, Always, CH04, "new", "sys::epoll_create1("),
@@ -132,6 +136,7 @@ const EPOLL_LT: &[Place] = &[
 ];
 
 const CH05: &str = "chapters/ch05-epoll-et/src/main.rs";
+#[rustfmt::skip] // a table
 const EPOLL_ET: &[Place] = &[
     Place("getsockname", Any, Always, CH05, "new", "sys::getsockname("),
     Place("socket", Client, Always, CH05, "new", "sys::socket("),
@@ -156,6 +161,7 @@ const CH06_ACCEPTOR: &str = "chapters/ch06-reactor/src/acceptor.rs";
 const CH06_CONNECTION: &str = "chapters/ch06-reactor/src/connection.rs";
 const CH06_REGISTRY: &str = "chapters/ch06-reactor/src/registry.rs";
 const CH06_SHUTDOWN: &str = "chapters/ch06-reactor/src/shutdown.rs";
+#[rustfmt::skip] // a table
 const REACTOR: &[Place] = &[
     Place("setsockopt", Listener, Arg("SO_SNDBUF"), CH06_STAGE, "new", "sys::setsockopt(&listener"),
     Place("getsockname", Any, Always, CH06_STAGE, "new", "sys::getsockname("),
@@ -331,13 +337,18 @@ mod tests {
                 places(chapter).unwrap().map(|place| place.3).collect();
             for file in files {
                 let text = std::fs::read_to_string(root().join(file)).unwrap();
-                for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for line in text
+                    .lines()
+                    .filter(|line| !line.trim_start().starts_with("//"))
+                {
                     let Some((_, after)) = line.split_once("sys::") else {
                         continue;
                     };
                     let is_call = after.starts_with(|first: char| first.is_ascii_lowercase())
                         && after.find('(').is_some_and(|end| {
-                            after[..end].bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                            after[..end]
+                                .bytes()
+                                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
                         });
                     let is_known = places(chapter).unwrap().any(|place| line.contains(place.5));
                     let is_harmless = ["clock_gettime(", "close_range(", "recorder_fd("];

@@ -123,9 +123,7 @@ fn settle(value: &mut Value) {
                 *cut = true;
             }
         }
-        Value::Struct(fields) => fields
-            .iter_mut()
-            .for_each(|field| settle(&mut field.value)),
+        Value::Struct(fields) => fields.iter_mut().for_each(|field| settle(&mut field.value)),
         Value::Array(values) => values.iter_mut().for_each(settle),
         _ => {}
     }
@@ -139,9 +137,7 @@ pub fn scenes(recorded: Vec<Recorded>) -> Vec<Vec<Recorded>> {
         let begins = open.is_empty();
         match made(&step.call) {
             Some(fd) => open.insert(fd),
-            None if step.call.name == "close" => {
-                open.remove(&number(&step.call, 0).unwrap_or(-1))
-            }
+            None if step.call.name == "close" => open.remove(&number(&step.call, 0).unwrap_or(-1)),
             None => false,
         };
         match scenes.last_mut() {
@@ -269,7 +265,10 @@ read(3, \"\", 1) = 0
         let select = call("select(6, [3 4 5], NULL, NULL, NULL) = 2 (in [3 5])");
         assert_eq!(note(&select).unwrap().to_string(), "[3 5]");
         let poll = call("poll([{fd=5, events=POLLOUT}], 1, 9) = 1 ([{fd=5, revents=POLLOUT}])");
-        assert_eq!(note(&poll).unwrap().to_string(), "[{fd=5, revents=POLLOUT}]");
+        assert_eq!(
+            note(&poll).unwrap().to_string(),
+            "[{fd=5, revents=POLLOUT}]"
+        );
         assert_eq!(note(&call("close(3) = 0")), None);
     }
 }

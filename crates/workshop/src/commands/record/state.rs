@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anyhow::{Context, Result, bail, ensure};
 use trace::{Call, Value};
 
-use super::recording::{failed, made, note, number, returned};
+use super::recording::{failed, made, number, returned};
 
 /// The state after some calls.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,7 +72,7 @@ pub struct Interest {
     /// What comes back with its events.
     pub data: i64,
     /// Edge-triggered: something has happened since the last report.
-    edge: bool,
+    pub edge: bool,
 }
 
 /// A connection.
@@ -180,55 +180,6 @@ impl State {
         ) || self.open.get(&fd).is_some_and(is_plain)
     }
 
-    /// What an epoll instance would report now.
-    pub fn ready_list(&self, epoll: i32) -> Vec<(i32, Vec<String>)> {
-        let Some(Kind::Epoll(list)) = self.open.get(&epoll).map(|open| &open.kind) else {
-            return Vec::new();
-        };
-        let entries = list.iter().map(|(fd, interest)| {
-            let is_due = interest.edge || !interest.mask.iter().any(|flag| flag == "EPOLLET");
-            let flags = match is_due {
-                true => self.reported(*fd, &interest.mask, "EPOLL"),
-                false => Vec::new(),
-            };
-            (*fd, flags)
-        });
-        entries.filter(|(_, flags)| !flags.is_empty()).collect()
-    }
-
-    /// Which of the flags that are asked for hold, and those that come unasked.
-    fn reported(&self, fd: i32, asked: &[String], prefix: &str) -> Vec<String> {
-        let asks = |flag: &str| asked.iter().any(|asked| asked == &format!("{prefix}{flag}"));
-        let unasked = ["ERR", "HUP"];
-        let holding = self.holding(fd).into_iter();
-        holding
-            .filter(|flag| unasked.contains(flag) || asks(flag))
-            .map(|flag| format!("{prefix}{flag}"))
-            .collect()
-    }
-
-    /// What holds for a descriptor, in the order in which flags are printed.
-    fn holding(&self, fd: i32) -> Vec<&'static str> {
-        let mut flags = Vec::new();
-        match self.open.get(&fd).map(|open| &open.kind) {
-            Some(Kind::Listener(queue)) if !queue.is_empty() => flags.push("IN"),
-            Some(Kind::Server(link)) => {
-                let link = &self.links[*link];
-                if link.to_server.unread > 0 || link.to_server.is_ended || link.is_reset {
-                    flags.push("IN");
-                }
-                if link.room == Room::Yes || link.is_reset {
-                    flags.push("OUT");
-                }
-                if link.is_reset {
-                    flags.extend(["ERR", "HUP"]);
-                }
-            }
-            _ => {}
-        }
-        flags
-    }
-
     fn make(&mut self, call: &Call) -> Result<()> {
         let fd = made(call).context("no descriptor was made")?;
         let (name, kind) = match call.name.as_str() {
@@ -266,7 +217,7 @@ impl State {
         Ok(())
     }
 
-    fn descriptor(&mut self, fd: i32) -> Result<&mut Descriptor> {
+    pub fn descriptor(&mut self, fd: i32) -> Result<&mut Descriptor> {
         self.open
             .get_mut(&fd)
             .with_context(|| format!("descriptor {fd} is not open"))
@@ -408,108 +359,6 @@ impl State {
         Ok(())
     }
 
-    fn select(&mut self, call: &Call) -> Result<()> {
-        let members = |value: Option<&Value>| match value {
-            Some(Value::Set(members) | Value::Array(members)) => members
-                .iter()
-                .filter_map(Value::descriptor)
-                .map(i64::from)
-                .collect(),
-            _ => Vec::<i64>::new(),
-        };
-        let set = Select {
-            nfds: number(call, 0).context("no nfds")?,
-            asked: members(call.args.get(1)),
-            answered: members(note(call).as_ref()),
-        };
-        let holds = |fd: &i64| self.holding(*fd as i32).contains(&"IN");
-        let expected: Vec<i64> = set.asked.iter().copied().filter(holds).collect();
-        ensure!(set.answered == expected, "expected {expected:?}");
-        self.select = Some(set);
-        Ok(())
-    }
-
-    fn poll(&mut self, call: &Call) -> Result<()> {
-        let answered = note(call);
-        let answered = entries(answered.as_ref(), "revents");
-        let asked = entries(call.args.first(), "events");
-        self.poll.clear();
-        for (fd, events) in asked {
-            let revents = answered.iter().find(|(answered, _)| *answered == fd);
-            let revents = revents.map_or(Vec::new(), |(_, revents)| revents.clone());
-            self.believe_room(fd, &revents);
-            let expected = self.reported(fd, &events, "POLL");
-            ensure!(revents == expected, "{fd}: expected {expected:?}");
-            self.poll.push(Polled {
-                fd,
-                events,
-                revents,
-            });
-        }
-        Ok(())
-    }
-
-    fn control(&mut self, epoll: i32, call: &Call) -> Result<()> {
-        let fd = number(call, 2).context("no descriptor")? as i32;
-        let operation = call.args.get(1).map(Value::to_string);
-        let is_removed = operation.as_deref() == Some("EPOLL_CTL_DEL");
-        let edge = !self.holding(fd).is_empty();
-        let Kind::Epoll(list) = &mut self.descriptor(epoll)?.kind else {
-            bail!("descriptor {epoll} is no epoll instance");
-        };
-        if is_removed {
-            list.remove(&fd).context("it was not watched")?;
-            return Ok(());
-        }
-        let event = call.args.get(3).context("no event")?;
-        let mask = flags(field(event, "events"));
-        let data = data(event).context("no data")?;
-        list.insert(fd, Interest { mask, data, edge });
-        Ok(())
-    }
-
-    fn wait(&mut self, epoll: i32, call: &Call) -> Result<()> {
-        let Kind::Epoll(list) = &self.descriptor(epoll)?.kind else {
-            bail!("descriptor {epoll} is no epoll instance");
-        };
-        let reported = match call.args.get(1) {
-            Some(Value::Array(events)) => events.as_slice(),
-            _ => &[],
-        };
-        let mut events = Vec::new();
-        for event in reported {
-            let data = data(event).context("no data")?;
-            let fd = list.iter().find(|(_, entry)| entry.data == data);
-            let (fd, _) = fd.with_context(|| format!("nobody has the data {data}"))?;
-            events.push((*fd, flags(field(event, "events"))));
-        }
-        for (fd, flags) in &events {
-            self.believe_room(*fd, flags);
-        }
-        let mut sorted = events.clone();
-        sorted.sort();
-        let expected = self.ready_list(epoll);
-        ensure!(sorted == expected, "expected {expected:?}");
-        if let Kind::Epoll(list) = &mut self.descriptor(epoll)?.kind {
-            for (fd, _) in &events {
-                list.entry(*fd).and_modify(|entry| entry.edge = false);
-            }
-        }
-        let timeout = number(call, 3).context("no timeout")?;
-        self.wait = Some(Wait { timeout, events });
-        Ok(())
-    }
-
-    /// The kernel says that there is room, or that there is none yet, where calls could not tell.
-    fn believe_room(&mut self, fd: i32, flags: &[String]) {
-        if let Some(Kind::Server(link)) = self.open.get(&fd).map(|open| &open.kind) {
-            let room = &mut self.links[*link].room;
-            if *room == Room::Unknown && flags.iter().any(|flag| flag.ends_with("OUT")) {
-                *room = Room::Yes;
-            }
-        }
-    }
-
     fn close(&mut self, fd: i32) -> Result<()> {
         let closed = self.open.remove(&fd);
         let closed = closed.with_context(|| format!("descriptor {fd} is not open"))?;
@@ -532,22 +381,6 @@ impl State {
         }
         Ok(())
     }
-
-    /// Something has arrived for the server's end of a connection.
-    fn edge_of(&mut self, link: usize) {
-        let end = self.open.iter().find(|(_, open)| open.kind == Kind::Server(link));
-        if let Some(fd) = end.map(|(fd, _)| *fd) {
-            self.edge(fd);
-        }
-    }
-
-    fn edge(&mut self, fd: i32) {
-        for open in self.open.values_mut() {
-            if let Kind::Epoll(list) = &mut open.kind {
-                list.entry(fd).and_modify(|entry| entry.edge = true);
-            }
-        }
-    }
 }
 
 /// A read takes from what waits, finds the end, or finds nothing.
@@ -562,37 +395,124 @@ fn take(direction: &mut Direction, got: Option<i64>) -> Result<()> {
     Ok(())
 }
 
-fn field<'a>(value: &'a Value, wanted: &str) -> Option<&'a Value> {
-    let Value::Struct(fields) = value else {
-        return None;
-    };
-    let field = fields.iter().find(|field| field.name == wanted);
-    field.map(|field| &field.value)
-}
+#[cfg(test)]
+mod tests {
+    use super::super::recording;
+    use super::*;
 
-fn flags(value: Option<&Value>) -> Vec<String> {
-    match value {
-        Some(Value::Flags(names)) => names.clone(),
-        _ => Vec::new(),
+    /// The state after a recording that begins with a listener, 3, and an epoll instance, 4.
+    fn after(text: &str) -> Result<State> {
+        let text = format!(
+            "\
+socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 3
+listen(3, 128) = 0
+epoll_create1(EPOLL_CLOEXEC) = 4
+socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 5
+connect(5, {{sa_family=AF_INET}}, 16) = 0
+{text}"
+        );
+        let mut state = State::default();
+        for recorded in recording::read(&text)? {
+            state.apply(&recorded.call)?;
+        }
+        Ok(state)
     }
-}
 
-/// `{events=EPOLLIN, data={u32=3, u64=3}}`
-fn data(event: &Value) -> Option<i64> {
-    match field(field(event, "data")?, "u64")? {
-        Value::Int(data) => i64::try_from(*data).ok(),
-        _ => None,
+    const ACCEPTED: &str = "accept4(3, NULL, NULL, SOCK_NONBLOCK) = 6\n";
+
+    fn ready(state: &State) -> Vec<i32> {
+        state.ready_list(4).into_iter().map(|(fd, _)| fd).collect()
     }
-}
 
-/// `[{fd=5, revents=POLLOUT}]`
-fn entries(list: Option<&Value>, flags_in: &str) -> Vec<(i32, Vec<String>)> {
-    let Some(Value::Array(entries)) = list else {
-        return Vec::new();
-    };
-    let entry = |entry: &Value| {
-        let fd = field(entry, "fd")?.descriptor()?;
-        Some((fd, flags(field(entry, flags_in))))
-    };
-    entries.iter().filter_map(entry).collect()
+    fn add(fd: i32, mask: &str) -> String {
+        format!(
+            "epoll_ctl(4, EPOLL_CTL_ADD, {fd}, {{events={mask}, data={{u32={fd}, u64={fd}}}}}) = 0\n"
+        )
+    }
+
+    fn reported(fd: i32) -> String {
+        format!("epoll_wait(4, [{{events=EPOLLIN, data={{u32={fd}, u64={fd}}}}}], 8, 0) = 1\n")
+    }
+
+    #[test]
+    fn level_triggered_is_ready_for_as_long_as_bytes_are_unread() {
+        let begin = format!(
+            "{ACCEPTED}{}write(5, \"hello\", 5) = 5\n{}",
+            add(6, "EPOLLIN"),
+            reported(6)
+        );
+        assert_eq!(ready(&after(&begin).unwrap()), [6]);
+        let read = format!("{begin}read(6, \"he\", 2) = 2\n");
+        assert_eq!(ready(&after(&read).unwrap()), [6]);
+        let read = format!("{read}read(6, \"llo\", 9) = 3\n");
+        assert_eq!(ready(&after(&read).unwrap()), [0; 0]);
+    }
+
+    #[test]
+    fn edge_triggered_is_ready_once_for_each_arrival() {
+        let mask = "EPOLLIN|EPOLLET";
+        let begin = format!("{ACCEPTED}{}write(5, \"hello\", 5) = 5\n", add(6, mask));
+        assert_eq!(ready(&after(&begin).unwrap()), [6]);
+        let told = format!("{begin}{}", reported(6));
+        let state = after(&told).unwrap();
+        assert_eq!(
+            (ready(&state).len(), state.links[0].to_server.unread),
+            (0, 5)
+        );
+        let more = format!("{told}write(5, \"!\", 1) = 1\n");
+        assert_eq!(ready(&after(&more).unwrap()), [6]);
+    }
+
+    #[test]
+    fn a_listener_is_ready_while_its_queue_holds_somebody() {
+        let begin = add(3, "EPOLLIN");
+        assert_eq!(ready(&after(&begin).unwrap()), [3]);
+        assert_eq!(
+            ready(&after(&format!("{begin}{ACCEPTED}")).unwrap()),
+            [0; 0]
+        );
+    }
+
+    #[test]
+    fn a_reset_is_reported_unasked() {
+        let text = format!(
+            "{ACCEPTED}{}setsockopt(5, SOL_SOCKET, SO_LINGER, {{l_onoff=1, l_linger=0}}, 8) = 0\nclose(5) = 0\n",
+            add(6, "0")
+        );
+        let flags = ["EPOLLERR".to_owned(), "EPOLLHUP".to_owned()].to_vec();
+        assert_eq!(after(&text).unwrap().ready_list(4), [(6, flags)]);
+    }
+
+    #[test]
+    fn room_comes_back_when_everything_is_read() {
+        let begin = format!("{ACCEPTED}write(6, \"\"..., 100) = 60\n");
+        assert_eq!(after(&begin).unwrap().links[0].room, Room::No);
+        let part = format!("{begin}read(5, \"\"..., 50) = 50\n");
+        assert_eq!(after(&part).unwrap().links[0].room, Room::Unknown);
+        let all = format!("{part}read(5, \"\"..., 50) = 10\n");
+        assert_eq!(after(&all).unwrap().links[0].room, Room::Yes);
+    }
+
+    #[test]
+    fn answers_that_cannot_be_are_refused() {
+        let wrong = [
+            // Nobody has sent anything.
+            format!("{ACCEPTED}read(6, \"hello\", 9) = 5\n"),
+            format!("{ACCEPTED}read(6, \"\", 9) = 0\n"),
+            format!("{ACCEPTED}{}{}", add(6, "EPOLLIN"), reported(6)),
+            format!("{ACCEPTED}ioctl(6, FIONREAD, [1]) = 0\n"),
+            format!("{ACCEPTED}{ACCEPTED}"),
+            // Somebody has.
+            format!("{ACCEPTED}write(5, \"hello\", 5) = 5\nread(6, 0x1, 9) = -1 EAGAIN (none)\n"),
+            "accept4(3, NULL, NULL, 0) = -1 EAGAIN (none)\n".to_owned(),
+            "select(4, [3], NULL, NULL, NULL) = 0\n".to_owned(),
+            "poll([{fd=3, events=POLLIN}], 1, 0) = 0 (Timeout)\n".to_owned(),
+            // Nobody knows what it does.
+            "ptrace(3) = 0\n".to_owned(),
+        ];
+        for text in wrong {
+            assert!(after(&text).is_err(), "{text}");
+        }
+        assert!(after("select(4, [3], NULL, NULL, NULL) = 1 (in [3])\n").is_ok());
+    }
 }
