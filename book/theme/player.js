@@ -55,7 +55,7 @@
             if (row.holds) waits.push(row.holds);
             if (row.unread !== undefined) waits.push(row.unread === 0 ? "nothing unread" : `${bytes(row.unread)} unread`);
             if (row.reset) waits.push("reset");
-            else if (row.ends) waits.push("then the end of the stream");
+            else if (row.ends) waits.push(row.unread > 0 ? "then the end of the stream" : "at the end of the stream");
             const cell = make("span", {}, waits.join(", "));
             if (row.unread > 0) cell.append(bar(most, [["unread", row.unread]]));
             const name = make("span", {}, row.name);

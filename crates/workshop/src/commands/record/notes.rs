@@ -180,10 +180,12 @@ fn select(after: &State) -> String {
             list(several)
         ),
     };
+    let is = if ready.len() == 1 { "is" } else { "are" };
     format!(
-        "Ready: {}, of {} that were asked about. {cleared}",
-        list(&ready),
-        set.asked.len()
+        "{} of the {} in the set {is} ready: {}. {cleared}",
+        ready.len(),
+        set.asked.len(),
+        list(&ready)
     )
 }
 
