@@ -62,6 +62,11 @@ pub(super) const EXERCISE: Exercise = Exercise {
             },
         },
         Check {
+            name: "a client that does not read leaves others alone",
+            run: echo::a_full_client_leaves_others_alone,
+            suspects: no_suspects,
+        },
+        Check {
             name: "a client that breaks off is forgotten",
             run: a_reset_is_followed_by_a_close,
             suspects: spin_suspects,

@@ -55,7 +55,12 @@ pub fn assert_survives(program: &Program, protocol: Protocol) {
         let parts: Vec<_> = parts.collect();
         parts
             .into_iter()
-            .map(|(name, run)| (name, run.join().unwrap_or_else(|panic| resume_unwind(panic))))
+            .map(|(name, run)| {
+                (
+                    name,
+                    run.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                )
+            })
             .collect()
     });
     let failures: Vec<_> = outcomes
