@@ -69,6 +69,15 @@ impl Screen {
         }
     }
 
+    /// The same, for what another program reads: without colours and without a live line.
+    pub fn plain(&self) -> Screen {
+        Screen {
+            is_terminal: false,
+            has_colour: false,
+            is_unicode: self.is_unicode,
+        }
+    }
+
     /// Standard output is a terminal that can move its cursor.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal

@@ -88,6 +88,12 @@ fn a_build_error_is_shown_as_rustc_shows_it_and_is_no_verdict() {
     let json = clone.pipe(&["check", "ex01", "--json"]);
     json.expect(2, &["\"result\":\"not judged\"", "E0425"]);
 
+    let mut terminal = clone.terminal(80, &["check", "ex01", "--json"]);
+    let text = terminal.expect_end(2);
+    assert!(
+        text.starts_with('{') && !terminal.raw().contains('\x1b'),
+        "{text}"
+    );
     let mut terminal = clone.terminal(80, &["check", "ex01"]);
     let text = terminal.expect_end(2);
     assert!(text.contains("cannot find function `nothing`"), "{text}");

@@ -27,6 +27,8 @@ struct Judged {
 /// Builds the exercise, or takes the program of `--bin`, and grades it.
 pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
     let begin = Instant::now();
+    let plain = screen.plain();
+    let screen = if options.json { &plain } else { screen };
     let progress = Progress::load(place, screen);
     if options.bin.is_some() && options.exercise.is_none() {
         bail!(

@@ -95,7 +95,7 @@ fn table(place: &Place, screen: &Screen, progress: &Progress) {
         let count = format!("{:>2} of {:<2}", standing.passed, standing.of);
         if is_wide {
             let bar = screen.bar(standing.passed, standing.of, BAR);
-            let row = format!("  {chapter:<16}{seen:<8}{short:<6}{bar}  {count}  {words}");
+            let row = format!("  {chapter:<16}{seen:<8}{short:<10}{bar}  {count}  {words}");
             screen.line(row.trim_end());
         } else {
             screen.line(format!("  {chapter:<14}{short:<6}{count}").trim_end());

@@ -17,7 +17,7 @@ use anyhow::Result;
 use grader::grading::Exercise;
 
 use crate::place::{self, Place};
-use crate::progress::Progress;
+use crate::progress::{Progress, State};
 
 /// The exercise that is meant: the one that is named, or the one whose folder we are in, or else the next one.
 ///
@@ -65,7 +65,13 @@ fn next_step(place: &Place, progress: &Progress) -> Option<(String, String)> {
             let short = place::short(exercise.name);
             return Some((
                 format!("cargo workshop check {short}"),
-                format!("have exercises/{} graded", exercise.name),
+                match standing.is_some_and(|standing| standing.state == State::New) {
+                    true => format!(
+                        "the task is exercises/{}/README.md. Have it graded at any time",
+                        exercise.name
+                    ),
+                    false => format!("have exercises/{} graded", exercise.name),
+                },
             ));
         }
     }
