@@ -26,6 +26,9 @@ const LAST_MOMENTS: Duration = Duration::from_secs(2);
 /// past its limit.
 const MEMORY_LOOK: Duration = Duration::from_millis(50);
 
+/// How long [`Server::resume`] waits for what the clients have sent.
+const DELIVERY: Duration = Duration::from_secs(1);
+
 /// A server that was started as a child process.
 ///
 /// Dropping it kills the process, its group and every descendant, and reaps it: also when a test panics.
@@ -321,8 +324,13 @@ impl Server {
             && self.ended().is_none()
     }
 
-    /// Lets it go on after [`Server::pause`].
+    /// Lets it go on after [`Server::pause`], when what its clients have sent is there.
     pub fn resume(&self) {
+        // On loopback that is at once, unless the kernel is busy elsewhere. It is no error if it takes longer still:
+        // then the server meets it in two portions.
+        let _ = wait_until(DELIVERY, || {
+            probe::is_delivered(self.serving, self.port).unwrap_or(true)
+        });
         self.signal(sys::SIGCONT);
     }
 

@@ -21,7 +21,9 @@ pub use process::{
 };
 pub use question::{Question, question};
 pub use syscall::Syscall;
-pub use tcp::{State, TcpRow, both_ends, connections, listener, listening_ports, peers_of};
+pub use tcp::{
+    State, TcpRow, both_ends, connections, is_delivered, listener, listening_ports, peers_of,
+};
 pub use thread::{Thread, threads};
 
 use std::{fmt, fs, io};

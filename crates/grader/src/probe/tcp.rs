@@ -98,6 +98,14 @@ pub fn both_ends(pid: i32, port: u16) -> Told<(Vec<TcpRow>, Vec<TcpRow>)> {
     Ok((ours.copied().collect(), theirs.copied().collect()))
 }
 
+/// Nothing that a client has sent to this port, its end of stream included, is still on its way. What a full receiver
+/// keeps waiting does not count.
+pub fn is_delivered(pid: i32, port: u16) -> Told<bool> {
+    let rows = table(pid, port)?;
+    let mut theirs = rows.iter().filter(|row| row.remote.port() == port);
+    Ok(theirs.all(|row| row.tx_queue == 0 || row.receiver_is_full()))
+}
+
 /// The listener on this port: its `rx_queue` is the number of connections that wait to be accepted.
 pub fn listener(pid: i32, port: u16) -> Told<TcpRow> {
     let rows = connections(pid, port)?;
