@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use grader::grading::page::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Text is not made wider than this, in columns: long lines are hard to read.
@@ -267,23 +268,6 @@ impl Drop for Live {
     }
 }
 
-/// Cuts a text into lines of at most `width` columns, between words. A longer word has a line of its own.
-pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is always a line");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,13 +288,6 @@ mod tests {
             bars,
             ["..........", "#.........", "#########.", "##########"]
         );
-    }
-
-    #[test]
-    fn text_is_broken_between_words() {
-        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("incomprehensible", 7), ["incomprehensible"]);
-        assert_eq!(wrapped("", 7), [""]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum Kind {
         name: String,
         /// The check that must catch it.
         check: String,
-        /// Projects that had it: `redis/redis#8764, libuv/libuv#1099`.
+        /// Projects that had it: `redis/redis#8764, joyent/libuv#1099`.
         seen: String,
     },
     /// Another right server, and what is different.

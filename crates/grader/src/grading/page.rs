@@ -208,13 +208,19 @@ fn render(
 
     writeln!(page)?;
     if !bug.chapter.is_empty() {
-        writeln!(page, "  read  chapters/{}/src", bug.chapter)?;
+        writeln!(page, "  read  {}", book_page(bug.chapter))?;
     }
     writeln!(page, "  hint  cargo workshop hint {short}")
 }
 
-/// Cuts a text into lines of at most `width` columns, between words.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+/// Where the book teaches a chapter: `ch05-epoll-et` is `book/src/05-epoll-et.md`.
+fn book_page(chapter: &str) -> String {
+    let name = chapter.strip_prefix("ch").unwrap_or(chapter);
+    format!("book/src/{name}.md")
+}
+
+/// Cuts a text into lines of at most `width` columns, between words. A longer word has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("there is always a line");
@@ -233,6 +239,26 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("incomprehensible", 7), ["incomprehensible"]);
+        assert_eq!(wrapped("", 7), [""]);
+    }
+
+    #[test]
+    fn every_page_of_the_book_is_there() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for bug in crate::grading::bug::CATALOGUE {
+            let page = root.join(book_page(bug.chapter));
+            assert!(
+                bug.chapter.is_empty() || page.is_file(),
+                "{}",
+                page.display()
+            );
+        }
+    }
 
     fn heading() -> Heading<'static> {
         Heading {
@@ -283,7 +309,7 @@ ex05-epoll-et  check 3 of 12  a burst is answered without another byte          
    fd 5 is registered for IN|RDHUP|ET, and  /proc/PID/fdinfo/4
    that takes a second line
 
-  read  chapters/ch05-epoll-et/src
+  read  book/src/05-epoll-et.md
   hint  cargo workshop hint ex05
 ";
         assert_eq!(page(&heading(), &finding(), false), expected);
@@ -319,7 +345,7 @@ a burst is answered without another byte
    and that takes a second line
      /proc/PID/fdinfo/4
 
-  read  chapters/ch05-epoll-et/src
+  read  book/src/05-epoll-et.md
   hint  cargo workshop hint ex05
 ";
         assert_eq!(page_in(&heading(), &finding(), false, 40), expected);

@@ -139,7 +139,11 @@ fn looks(place: &Place) -> Vec<Look> {
             "nothing in the exercises: programs record their own calls. Some proofs compare the two",
             "apt-get install strace",
         ),
-        tool("mdbook", "the book as web pages", "cargo install mdbook"),
+        tool(
+            "mdbook",
+            "the book as web pages",
+            "cargo install mdbook --version 0.5.4 --locked",
+        ),
         tool(
             "curl",
             "talking to the HTTP servers by hand",
