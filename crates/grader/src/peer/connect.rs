@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sys::{Errno, Result};
 
 use super::{Interrupted, Peer, Steps, Stop};
+use crate::probe;
 use crate::wait::DEADLINE;
 
 /// The receive buffer of [`Connect::narrow`], in bytes. The kernel doubles it (`socket(7)`).
@@ -121,9 +122,11 @@ impl Connect {
             sys::setsockopt(&socket, sys::IPPROTO_TCP, sys::TCP_NODELAY, 1)?;
         }
         match sys::connect(&socket, self.addr) {
-            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => Ok(socket),
-            Err(errno) => Err(errno),
+            Ok(()) | Err(Errno::EINPROGRESS | Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
         }
+        probe::announce(sys::getsockname(&socket)?, self.addr);
+        Ok(socket)
     }
 }
 

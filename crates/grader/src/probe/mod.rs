@@ -5,6 +5,7 @@
 //! change or end between two reads; a single answer is a moment, not a fact that lasts.
 
 mod answer;
+mod clients;
 mod diag;
 mod epoll;
 mod process;
@@ -14,6 +15,7 @@ mod tcp;
 mod thread;
 
 pub use answer::{Answer, answer};
+pub(crate) use clients::announce;
 pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, is_runnable, memory, raise_descriptor_limit, sockets,

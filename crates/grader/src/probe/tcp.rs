@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::{Told, diag, read, sockets, unexpected};
+use super::{Told, clients, diag, read, sockets, unexpected};
 
 /// The state of a TCP socket, with the kernel's number (`include/net/tcp_states.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,11 @@ fn proc_listeners(pid: i32) -> Vec<(u16, u64)> {
 
 /// The rows with this port on either side: quickly where the kernel offers that, and otherwise from `/proc`.
 fn table(pid: i32, port: u16) -> Told<Vec<TcpRow>> {
-    match diag::table() {
+    let rows = match clients::of(port) {
+        Some(clients) => clients.rows(),
+        None => diag::table(),
+    };
+    match rows {
         Ok(mut rows) => {
             rows.retain(|row| row.local.port() == port || row.remote.port() == port);
             Ok(rows)
