@@ -132,33 +132,48 @@ pub(crate) fn without_delay_suspects(case: &Case<'_>) -> Option<Bug> {
 /// Clients that are silent are closed when the idle timeout is over. One that waits for its reply longer than that is
 /// not idle.
 pub(crate) fn a_silent_client_is_closed(run: &mut Run) -> Result<(), Trouble> {
-    const DELAY: u32 = 200;
-    run.start_with(|program| program.options(["--idle-timeout-ms", "80"]))?;
-    run.steps.add("the idle timeout is 80 ms");
-    let (slow, hello) = (Ask::after(DELAY), Ask::hello());
-    let begin = Instant::now();
-    // All of them are there before the server looks: it cannot be late with any.
-    let (mut waiting, mut served, mut silent) = while_it_is_held(run, || {
-        let mut waiting = Http::new(run.client("A")?);
-        waiting.ask(&slow)?;
-        let mut served = Http::new(run.client("B")?);
-        served.ask(&hello)?;
-        let silent = Http::new(run.client("C")?);
-        Ok((waiting, served, silent))
-    })?;
-    served.expect(&hello)?;
-    waiting.expect(&slow)?;
-    let waited = begin.elapsed();
-    if waited < Duration::from_millis(DELAY.into()) {
-        let waited = waited.as_millis();
-        return Err(run.other(format!(
-            "The reply to {} {TOO_EARLY} {waited} ms",
-            slow.name
-        )));
+    const DELAY: u32 = 400;
+    let delay = Duration::from_millis(DELAY.into());
+    for _ in 0..TRIES {
+        run.steps = Steps::new();
+        run.start_with(|program| program.options(["--idle-timeout-ms", "80"]))?;
+        run.steps.add("the idle timeout is 80 ms");
+        let (slow, hello) = (Ask::after(DELAY), Ask::hello());
+        let begin = Instant::now();
+        // All of them are there before the server looks: it cannot be late with any.
+        let (mut waiting, mut served, mut silent) = while_it_is_held(run, || {
+            let mut waiting = Http::new(run.client("A")?);
+            waiting.ask(&slow)?;
+            let mut served = Http::new(run.client("B")?);
+            served.ask(&hello)?;
+            let silent = Http::new(run.client("C")?);
+            Ok((waiting, served, silent))
+        })?;
+        let (mut last, mut longest) = (begin, Duration::ZERO);
+        while !waiting.client().peer().wait_readable(MOMENT) && begin.elapsed() < DEADLINE {
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+        longest = longest.max(last.elapsed());
+        served.expect(&hello)?;
+        waiting.expect(&slow)?;
+        let waited = begin.elapsed();
+        if waited < delay {
+            let waited = waited.as_millis();
+            return Err(run.other(format!(
+                "The reply to {} {TOO_EARLY} {waited} ms",
+                slow.name
+            )));
+        }
+        silent.client().expect_end()?;
+        served.client().expect_end()?;
+        waiting.client().expect_end()?;
+        // Had there been such a long pause, nobody would have seen that the reply came too early.
+        if longest < delay / 4 {
+            break;
+        }
     }
-    silent.client().expect_end()?;
-    served.client().expect_end()?;
-    waiting.client().expect_end()
+    Ok(())
 }
 
 /// What a symptom means there.
