@@ -76,7 +76,15 @@ pub fn wait_for<T>(
 ///
 /// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
 pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
-    wait_while_alive(server, DEADLINE, || asleep(server, |_| Ok(())))
+    wait_until_asleep_within(server, DEADLINE)
+}
+
+/// As [`wait_until_asleep`], with a deadline of its own.
+pub(crate) fn wait_until_asleep_within(
+    server: &Server,
+    deadline: Duration,
+) -> Result<(), TimedOut> {
+    wait_while_alive(server, deadline, || asleep(server, |_| Ok(())))
 }
 
 /// Waits until the server is asleep (see [`wait_until_asleep`]), no connection waits to be accepted, and
@@ -119,15 +127,11 @@ fn wait_while_alive(
 fn asleep(server: &Server, fine: impl Fn(&TcpRow) -> Result<(), String>) -> Result<(), String> {
     let before = standstill(server)?;
     let told = |unknown: Unknown| unknown.to_string();
-    let (ours, theirs) = probe::both_ends(server.pid(), server.port()).map_err(told)?;
-    // On loopback a sent byte is received at once, unless the kernel is busy elsewhere: then it is still
-    // in the client's send queue.
-    if let Some(row) = theirs
-        .iter()
-        .find(|row| row.tx_queue > 0 && !row.receiver_is_full())
-    {
-        return Err(format!("{} bytes are on their way to it", row.tx_queue));
+    // On loopback a sent byte, or an end, is received at once, unless the kernel is busy elsewhere.
+    if !probe::is_delivered(server.pid(), server.port()).map_err(told)? {
+        return Err("something is on its way to it".to_owned());
     }
+    let ours = probe::connections(server.pid(), server.port()).map_err(told)?;
     ours.iter().try_for_each(fine)?;
     match standstill(server)? == before {
         true => Ok(()),
