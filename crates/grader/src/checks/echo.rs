@@ -139,19 +139,29 @@ pub(super) fn half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
     client.expect_end()
 }
 
-/// The client ends its stream while the server still holds bytes for it: all come back, then the end.
+/// The client ends its stream while the server still holds bytes for it. The server sleeps until there is room for them;
+/// all come back, then the end.
 pub(super) fn half_close_with_bytes_held(run: &mut Run) -> Result<(), Trouble> {
     /// More than a server takes in for a client with so little room, as long as it has a bound for what it holds.
     const MOST: usize = 2 << 20;
 
-    let server = run.start()?;
+    run.start()?;
     let mut client = narrow(run, "")?;
     let whole = pattern(MOST);
     let sent = send_until_held(run, &mut client, &whole)?;
     client.half_close()?;
-    let _ = wait_until_asleep(&server);
+    run.expect_rest()?;
     client.expect(&whole[..sent])?;
     client.expect_end()
+}
+
+/// What a symptom means there.
+pub(super) fn held_suspects(case: &Case<'_>) -> Option<Bug> {
+    match () {
+        () if case.is_closed_early() => Some(bug::HALF_CLOSE_IS_NOT_CLOSE),
+        () if case.is_spin() && case.scene.close_wait() > 0 => Some(bug::END_NOT_CLOSED),
+        () => None,
+    }
 }
 
 /// Sends a part of `whole`, without reading: so much that the server must hold some of it. Returns how much.

@@ -8,6 +8,9 @@ use crate::peer::{Connect, Steps, burst};
 use crate::probe;
 use crate::wait::{DEADLINE, wait_until, wait_until_asleep};
 
+/// U+FFFD in UTF-8: what decoders put in the place of bytes that are no text.
+const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
+
 pub(super) const EXERCISE: Exercise = Exercise {
     name: "ex01-threads",
     checks: &[
@@ -28,7 +31,12 @@ pub(super) const EXERCISE: Exercise = Exercise {
         Check {
             name: "a megabyte goes there and back",
             run: echo::a_megabyte_both_ways,
-            suspects: no_suspects,
+            suspects: |case| match case.symptom {
+                Symptom::WrongBytes { got, .. } if got.starts_with(REPLACEMENT) => {
+                    Some(bug::BYTES_ARE_NOT_TEXT)
+                }
+                _ => None,
+            },
         },
         Check {
             name: "a short write loses nothing",

@@ -55,6 +55,9 @@ catalogue! {
     // Threads, and blocking calls.
     ONE_AT_A_TIME "one-at-a-time" "ch01-threads" "a client waits until another one has finished"
         "While one connection has nothing to say, the server must be able to serve the others."
+    BYTES_ARE_NOT_TEXT "bytes-are-not-text" "ch01-threads" "the bytes were taken for text"
+        "A byte that is no part of a UTF-8 character became U+FFFD, the bytes ef bf bd. A server that does not know what it \
+         carries keeps bytes as bytes: [u8], not String."
     THREAD_LEAK "thread-leak" "ch01-threads" "threads outlive their connections"
         "A thread ends when its connection ends, or every client that ever came costs a stack."
     SPAWN_FAILURE_FATAL "spawn-failure-fatal" "ch01-threads" "a thread that could not be started ended the server"
