@@ -207,7 +207,11 @@ impl fmt::Display for Activity {
         )?;
         // On a busy machine most of a spin is waiting for its turn.
         if self.waiting > self.window / 10 {
-            write!(f, ", and wanted {:.0} ms more", ms(self.waiting))?;
+            write!(
+                f,
+                ", and {:.0} ms more of waiting for a core",
+                ms(self.waiting)
+            )?;
         }
         Ok(())
     }

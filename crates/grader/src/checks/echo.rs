@@ -55,6 +55,14 @@ pub(super) fn echo(run: &mut Run) -> Result<(), Trouble> {
     client.expect(b" again")
 }
 
+/// What it means when nothing comes back, and the server has read all and written nothing of it.
+pub(super) fn withheld_suspects(case: &Case<'_>) -> Option<Bug> {
+    let has_read = case.is_stall() && case.connection().is_some() && case.unread() == 0;
+    let is_written = case.scene.calls.iter().any(|call| call.name == "write");
+    let knows = !case.scene.calls.is_empty() && case.blocked_in().is_some();
+    (has_read && knows && !is_written).then_some(bug::ANSWER_WITHHELD)
+}
+
 /// Three clients, of whom the first two say nothing at first. Each is served when it speaks.
 pub(super) fn silent_clients_are_served_later(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;

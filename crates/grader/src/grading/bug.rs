@@ -37,6 +37,8 @@ catalogue! {
         "It must bind, print `listening on 127.0.0.1:PORT` on standard output, and then serve."
     CRASHED "crashed" "ch01-threads" "the server ended by itself"
         "A server runs until it is killed. No client can be a reason to end."
+    THREAD_PANICKED "thread-panicked" "ch01-threads" "a thread of the server panicked"
+        "A panic ends its thread, and takes the connection with it. An error of one client is a value: handle it."
     WRONG_BYTES "wrong-bytes" "ch01-threads" "the answer is not the one that was asked for"
         "Every byte comes back once, in order, with its own value."
     HUNG "hung" "ch01-threads" "an answer did not come"
@@ -53,6 +55,8 @@ catalogue! {
         "What belongs to a connection goes with it."
 
     // Threads, and blocking calls.
+    ANSWER_WITHHELD "answer-withheld" "ch01-threads" "the bytes were read and did not come back"
+        "An echo server answers what has come. It cannot know whether more will come: read again only when that is written."
     ONE_AT_A_TIME "one-at-a-time" "ch01-threads" "a client waits until another one has finished"
         "While one connection has nothing to say, the server must be able to serve the others."
     BYTES_ARE_NOT_TEXT "bytes-are-not-text" "ch01-threads" "the bytes were taken for text"
@@ -66,13 +70,15 @@ catalogue! {
     NO_REUSEADDR "no-reuseaddr" "ch01-threads" "the server cannot be started again on its port"
         "Connections that the server closed wait in TIME_WAIT and hold the port. SO_REUSEADDR before bind \
          lets the new listener share it."
+    LISTENS_ELSEWHERE "listens-elsewhere" "ch01-threads" "the server does not listen where it was told to"
+        "--listen names the address and the port. Only with port 0 the kernel chooses one."
     BACKLOG_TOO_SMALL "backlog-too-small" "ch01-threads" "the listener's queue is too short for a burst"
         "The kernel ignores a SYN that finds the queue full, and the client tries again after a second. \
          Give listen a backlog of 1024 or more."
     ONE_PEER_ENDS_ALL "one-peer-ends-all" "ch01-threads" "one client's error ended the server for all"
         "ECONNRESET and EPIPE concern one connection: close it and go on."
-    EINTR_FATAL "eintr-fatal" "ch02-select" "a signal ended the server"
-        "EINTR says that a signal came first. Nothing is wrong: call again."
+    EINTR_FATAL "eintr-fatal" "ch02-select" "a signal was taken for an error"
+        "EINTR says that a signal came before anything else did. Nothing is wrong: call again."
 
     // Readiness, and sets of descriptors.
     LEFT_BLOCKING "left-blocking" "ch02-select" "an accepted socket is still blocking"

@@ -9,6 +9,9 @@ use crate::probe::show_events;
 /// How many entries of an interest list a page shows: enough for the situations in which a server spins.
 const INTERESTS_SHOWN: usize = 6;
 
+/// How many threads a page tells of one by one.
+const THREADS_SHOWN: usize = 4;
+
 impl Case<'_> {
     /// What was seen, and where.
     pub(super) fn evidence(&self) -> Vec<(String, String)> {
@@ -37,7 +40,8 @@ impl Case<'_> {
                     "/proc/net/tcp",
                 );
             }
-            if row.tx_queue > 0 {
+            // After the end of the server the kernel goes on alone.
+            if row.tx_queue > 0 && !self.has_ended() {
                 add(
                     format!("{name} has {} to be sent", count(row.tx_queue, "byte")),
                     "/proc/net/tcp",
@@ -127,8 +131,18 @@ impl Case<'_> {
         if let Some(activity) = activity {
             add(format!("{activity}"), "/proc/PID/schedstat");
         }
-        if scene.threads.len() > 1 {
-            add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
+        match &scene.threads[..] {
+            [] | [_] => {}
+            some if some.len() <= THREADS_SHOWN => {
+                // Their numbers say nothing to the reader.
+                for (number, thread) in (1..).zip(some) {
+                    add(
+                        format!("thread {number} {}", thread.doing()),
+                        "/proc/PID/task",
+                    );
+                }
+            }
+            many => add(format!("{} threads", many.len()), "/proc/PID/task"),
         }
         // A panic is told in the story.
         let told = scene.output.panic().is_some() || !self.has_ended();

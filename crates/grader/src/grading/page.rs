@@ -128,7 +128,7 @@ fn render(
     let skipped = finding.steps.len().saturating_sub(STEPS_SHOWN);
     // Beside the calls, or, where these need the whole width, alone.
     let width = match finding.divergence {
-        None if !is_narrow => RIGHT - 8,
+        None if !is_narrow => RIGHT - 10,
         _ => columns - 8,
     };
     let mut steps = Vec::new();
@@ -208,15 +208,25 @@ fn render(
 
     writeln!(page)?;
     if !bug.chapter.is_empty() {
-        writeln!(page, "  read  {}", book_page(bug.chapter))?;
+        writeln!(
+            page,
+            "  read  {}",
+            book_page(chapter(exercise, bug.chapter))
+        )?;
     }
     writeln!(page, "  hint  cargo workshop hint {short}")
 }
 
-/// Where the book teaches a chapter: `ch05-epoll-et` is `book/src/05-epoll-et.md`.
+/// The chapter to read: the one that is about the bug, but none that the student has still before them. (`ex01-threads`
+/// has the name of `ch01-threads`.)
+fn chapter<'a>(exercise: &'a str, about: &'a str) -> &'a str {
+    let (own, about) = (&exercise["ex".len()..], &about["ch".len()..]);
+    own.min(about)
+}
+
+/// Where the book teaches a chapter: `05-epoll-et` is `book/src/05-epoll-et.md`.
 fn book_page(chapter: &str) -> String {
-    let name = chapter.strip_prefix("ch").unwrap_or(chapter);
-    format!("book/src/{name}.md")
+    format!("book/src/{chapter}.md")
 }
 
 /// Cuts a text into lines of at most `width` columns, between words. A longer word has a line of its own.
@@ -251,13 +261,20 @@ mod tests {
     fn every_page_of_the_book_is_there() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for bug in crate::grading::bug::CATALOGUE {
-            let page = root.join(book_page(bug.chapter));
+            let page = root.join(book_page(bug.chapter.trim_start_matches("ch")));
             assert!(
                 bug.chapter.is_empty() || page.is_file(),
                 "{}",
                 page.display()
             );
         }
+    }
+
+    #[test]
+    fn a_page_names_no_chapter_that_comes_later() {
+        assert_eq!(chapter("ex01-threads", "ch03-poll"), "01-threads");
+        assert_eq!(chapter("ex05-epoll-et", "ch03-poll"), "03-poll");
+        assert_eq!(chapter("ex05-epoll-et", "ch05-epoll-et"), "05-epoll-et");
     }
 
     fn heading() -> Heading<'static> {
