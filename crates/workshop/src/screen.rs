@@ -10,6 +10,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use grader::grading::page::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::termios::LocalModes;
+
+use crate::interrupt::{self, Died, Event, Guard};
+use crate::keyboard::Modes;
 
 /// Text is not made wider than this, in columns: long lines are hard to read.
 pub const WIDEST: usize = 90;
@@ -205,7 +209,10 @@ impl Screen {
     /// A line that says what is being waited for, and moves. Nothing where there is no terminal.
     pub fn live(&self, words: impl Into<String>) -> Live {
         if !self.is_terminal {
-            return Live { bar: None };
+            return Live {
+                bar: None,
+                _quiet: None,
+            };
         }
         let signs = match self.is_unicode {
             true => {
@@ -219,8 +226,25 @@ impl Screen {
         let bar =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
         bar.set_message(words.into());
-        bar.enable_steady_tick(TICK);
-        Live { bar: Some(bar) }
+        // The cursor stands at the line's end. A key that is shown there, and the ^C of Ctrl-C, would leave the line
+        // standing.
+        let quiet = Modes::without(LocalModes::ECHO).ok().flatten();
+        let guard = interrupt::on_event(
+            {
+                let bar = bar.clone();
+                move |event| {
+                    if let Event::End(_) = event {
+                        bar.finish_and_clear();
+                    }
+                    Died::Yes
+                }
+            },
+            || bar.enable_steady_tick(TICK),
+        );
+        Live {
+            bar: Some((bar, guard)),
+            _quiet: quiet,
+        }
     }
 
     /// Asks a question that is answered with yes or no.
@@ -246,15 +270,16 @@ impl Screen {
     }
 }
 
-/// See [`Screen::live`]. Dropping it removes the line.
+/// See [`Screen::live`]. Dropping it removes the line; so does a signal that ends the process.
 pub struct Live {
-    bar: Option<ProgressBar>,
+    bar: Option<(ProgressBar, Guard)>,
+    _quiet: Option<Modes>,
 }
 
 impl Live {
     /// Says something else.
     pub fn say(&self, words: impl Into<String>) {
-        if let Some(bar) = &self.bar {
+        if let Some((bar, _)) = &self.bar {
             bar.set_message(words.into());
         }
     }
@@ -262,7 +287,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let Some((bar, _)) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -1,6 +1,9 @@
 //! `bugs` and `break`, through a pipe and at a terminal.
 mod common;
 
+use std::fs;
+use std::path::PathBuf;
+
 use common::{Clone, running};
 use grader::{DEADLINE, wait_until};
 
@@ -80,4 +83,46 @@ fn ctrl_c_ends_a_break() {
     terminal.wait_for("+++ b/src/main.rs");
     terminal.ctrl_c();
     terminal.expect_interrupted();
+}
+
+#[test]
+fn kill_ends_the_build_of_a_break() {
+    let clone = Clone::fresh();
+    // A build script that hangs, as a build that takes long.
+    let package = clone.root.join("solutions/ex01-threads");
+    let mark = clone.root.join("building");
+    let _ = fs::remove_file(&mark);
+    let script = format!(
+        "fn main() {{ std::fs::write({mark:?}, std::env::args().next().unwrap()).unwrap(); \
+         std::thread::sleep(std::time::Duration::from_secs(1000)); }}\n"
+    );
+    fs::write(package.join("src/hangs.rs"), script).unwrap();
+    let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
+    let manifest = manifest.replacen("[package]", "[package]\nbuild = \"src/hangs.rs\"", 1);
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    let mut terminal = clone.terminal(80, &["break", "ex01", "no-thread"]);
+    let builds = || fs::read_to_string(&mark).is_ok_and(|path| !path.is_empty());
+    wait_until(12 * DEADLINE, builds).expect("the build script runs");
+    let script = PathBuf::from(fs::read_to_string(&mark).unwrap());
+    assert!(running(&script) > 0);
+    sys::kill(terminal.pid(), sys::SIGTERM).unwrap();
+    terminal.end();
+    terminal.expect_restored();
+    wait_until(DEADLINE, || running(&script) == 0).expect("the build is gone");
+}
+
+#[test]
+fn a_bug_that_does_not_compile_is_said() {
+    let clone = Clone::fresh();
+    let main = clone.root.join("solutions/ex01-threads/src/main.rs");
+    let text = fs::read_to_string(&main).unwrap();
+    fs::write(&main, text + "\nfn wrong() { nothing(); }\n").unwrap();
+    clone.pipe(&["break", "ex01", "no-thread"]).expect(
+        2,
+        &[
+            "building ex01-threads with no-thread ...\n",
+            "cannot find function `nothing`",
+            "It does not build.",
+        ],
+    );
 }

@@ -212,8 +212,20 @@ fn ctrl_c_ends_a_check_and_the_program_and_leaves_nothing() {
     let mut terminal = clone.terminal(80, &["check", "1", "--bin", hangs.to_str().unwrap()]);
     terminal.wait_for("what is sent comes back");
     wait_until(DEADLINE, || running(&hangs) > 0).expect("the program runs");
+    // A key is not shown: the line that moves would be left standing above it.
+    terminal.press("%\r");
     terminal.ctrl_c();
     terminal.expect_interrupted();
+    let text = terminal.text();
+    let last = text.lines().last().unwrap_or_default();
+    assert_eq!(
+        last, "Stopped before the end. This run does not count.",
+        "{text}"
+    );
+    assert!(
+        !text.contains("what is sent") && !text.contains("^C") && !text.contains('%'),
+        "{text}"
+    );
     wait_until(DEADLINE, || running(&hangs) == 0).expect("the program is gone");
     let left = format!("readiness-{}-", terminal.pid());
     let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
@@ -236,6 +248,13 @@ fn ctrl_c_ends_a_build() {
     wait_until(12 * DEADLINE, || mark.exists()).expect("the build script runs");
     terminal.ctrl_c();
     terminal.expect_interrupted();
+    let text = terminal.text();
+    assert!(
+        text.contains("Stopped before the end.")
+            && !text.contains("Compiling")
+            && !text.contains("does not build"),
+        "{text}"
+    );
     fs::remove_file(package.join("build.rs")).unwrap();
     // Cargo holds a lock as long as it lives.
     clone.pipe(&["check", "1"]).expect(1, &["Not written yet"]);

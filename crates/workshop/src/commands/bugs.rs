@@ -10,8 +10,9 @@ use grader::gallery::{self, Claim, Exhibit, Scratch};
 use grader::grading::{Bug, Exercise, Subject, Verdict};
 use serde_json::json;
 
-use super::check::{failure_page, verdict_line};
+use super::check::{failure_page, not_built, say_that_it_was_stopped, verdict_line};
 use super::solution::patch;
+use crate::cargo::{self, Built};
 use crate::cli;
 use crate::place::{self, Place};
 use crate::screen::{Screen, Style};
@@ -135,9 +136,13 @@ pub fn break_it(place: &Place, screen: &Screen, options: &cli::Break) -> Result<
     patch(screen, diff);
     screen.gap();
 
-    let program = build(place, screen, &exhibits, entry)?;
+    let guard = say_that_it_was_stopped(*screen);
+    let Some(program) = build(place, screen, &exhibits, entry)? else {
+        return Ok(NOT_JUDGED);
+    };
     let check = &exercise.checks[entry.check];
     if options.serve {
+        drop(guard);
         return Err(serve(screen, entry, program, &options.listen));
     }
     let live = screen.live(format!("{:>2}  {}", entry.check + 1, check.name));
@@ -252,15 +257,22 @@ fn find<'a, 'b>(all: &'a [Entry<'b>], exercise: &Exercise, meant: &str) -> Resul
     bail!("{short} has no bug `{meant}`; `cargo workshop bugs {short}` lists them")
 }
 
-/// Builds the solution with this bug, in the workspace that `cargo gallery` uses too.
-fn build(place: &Place, screen: &Screen, all: &[Exhibit], entry: &Entry<'_>) -> Result<PathBuf> {
-    let live = screen.live(format!(
-        "building {} with {}",
-        entry.exercise().name,
-        entry.name
-    ));
-    let scratch = Scratch::new(&place.root, &place.target().join("gallery"));
-    let problems = scratch.write(all)?;
+/// Builds the solution with this bug, in the workspace that `cargo gallery` uses too. `None`: it does not compile, and that
+/// was said.
+fn build(
+    place: &Place,
+    screen: &Screen,
+    all: &[Exhibit],
+    entry: &Entry<'_>,
+) -> Result<Option<PathBuf>> {
+    let words = format!("building {} with {}", entry.exercise().name, entry.name);
+    if !screen.is_terminal() {
+        // Nothing moves there, and it may take half a minute.
+        screen.line(format_args!("{words} ..."));
+    }
+    let live = screen.live(words);
+    let folder = place.target().join("gallery");
+    let problems = Scratch::new(&place.root, &folder).write(all)?;
     let file = &entry.exhibit.file;
     if let Some(problem) = problems.iter().find(|problem| problem.file == *file) {
         bail!(
@@ -268,16 +280,15 @@ fn build(place: &Place, screen: &Screen, all: &[Exhibit], entry: &Entry<'_>) -> 
             entry.exercise().name
         );
     }
+    let target = folder.join("target");
     let package = entry.exhibit.package();
-    let failed = scratch
-        .build(std::slice::from_ref(&package))
-        .context("build the bug")?;
+    let built = cargo::build_in(&folder, Some(&target), screen, &live, &package);
     drop(live);
-    if !failed.is_empty() {
-        bail!(
-            "{}: it does not compile; the compiler's words stand above",
-            file.display()
-        );
+    match built.context("build the bug")? {
+        Built::Program { path, .. } => Ok(Some(path)),
+        Built::Failed { errors, warnings } => {
+            not_built(screen, &errors, warnings, None);
+            Ok(None)
+        }
     }
-    Ok(scratch.program(&package))
 }
