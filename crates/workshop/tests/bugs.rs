@@ -17,8 +17,12 @@ fn the_gallery_is_listed() {
             "ex01-threads",
             "  no-thread  ",
             "cargo workshop break ex01 ",
+            "cargo workshop bugs --all\n",
         ],
     );
+    let all = clone.pipe(&["bugs", "--all"]);
+    all.expect(0, &["  no-thread  ", "cargo workshop break ex01 "]);
+    assert!(!all.out.contains("--all"), "{all}");
     let long = clone.pipe(&["bugs", "ex01"]);
     long.expect(
         0,
@@ -50,6 +54,8 @@ fn a_bug_is_shown_and_caught() {
             "Caught.",
         ],
     );
+    // Hints are for the student's own server.
+    assert!(!caught.out.contains("cargo workshop hint"), "{caught}");
     let mut terminal = clone.terminal(40, &["break", "ex01", "no-thread"]);
     terminal.wait_for("+++ b/src/main.rs");
     terminal.resize(60);
@@ -63,6 +69,10 @@ fn a_broken_server_can_be_talked_to_until_ctrl_c() {
     let mut terminal = clone.terminal(40, &["break", "ex01", "half-close-drops", "--serve"]);
     terminal.wait_for("\nlistening on 127.0.0.1:");
     let text = terminal.text();
+    assert!(
+        text.contains("\nThis server has the bug \"a half-close"),
+        "{text}"
+    );
     let port = text.rsplit("listening on 127.0.0.1:").next().unwrap();
     let addr = format!("127.0.0.1:{}", port.trim())
         .parse()

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use grader::grading::page::{Heading, page_in};
-use grader::grading::{Check, Exercise, Finding, Subject, Verdict};
+use grader::grading::{Check, Exercise, Finding, Subject, Verdict, bug};
 use serde_json::json;
 
-use super::{chosen, find_in_path, next_step};
+use super::{chosen, find_in_path, hint, next_step};
 use crate::cargo::{self, Built};
 use crate::cli;
 use crate::interrupt::{self, Died, Guard};
@@ -129,7 +129,7 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
     match people {
         None => screen.line(as_json(exercise, &subject, &judged, status)),
         Some(screen) => {
-            pages(screen, exercise, &judged, options.all);
+            pages(place, screen, exercise, &judged, options.all);
             summary(place, screen, exercise, &judged, options, status);
         }
     }
@@ -174,7 +174,7 @@ pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: Option<&
     if warnings > 0 {
         words += &format!(" ({warnings} warnings are not shown.)");
     }
-    screen.line(screen.paint(Style::Red, words));
+    screen.beside("", 0, &words, Some(Style::Red));
     if let Some(again) = again {
         screen.line(format_args!("  again  {again}"));
     }
@@ -295,7 +295,7 @@ fn outcome(judged: &Judged) -> (&'static str, Outcome) {
     (judged.check.name, outcome)
 }
 
-/// The failure page of a check.
+/// The failure page of a check, without its last line, which names the command for a hint.
 pub fn failure_page(
     screen: &Screen,
     exercise: &Exercise,
@@ -308,14 +308,28 @@ pub fn failure_page(
         of: exercise.checks.len(),
         check: exercise.checks[number - 1].name,
     };
-    page_in(&heading, finding, screen.has_colour(), screen.width())
+    let page = page_in(&heading, finding, screen.has_colour(), screen.width());
+    let lines = page.lines().filter(|line| !line.starts_with(HINT));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn pages(screen: &Screen, exercise: &Exercise, judged: &[Judged], all: bool) {
+/// So begins the line of a page that names the command for a hint.
+const HINT: &str = "  hint  ";
+
+fn pages(place: &Place, screen: &Screen, exercise: &Exercise, judged: &[Judged], all: bool) {
+    let progress = Progress::load(place, screen);
+    let short = place::short(exercise.name);
+    let hint = match hint::are_all_given(place, &progress, exercise) {
+        false => format!("cargo workshop hint {short}"),
+        true => format!("you have had all of them; again: cargo workshop hint {short} 1"),
+    };
     for judged in judged {
         if let Verdict::Failed(finding) = &judged.verdict {
             screen.gap();
-            screen.line(failure_page(screen, exercise, judged.number, finding).trim_end());
+            screen.line(failure_page(screen, exercise, judged.number, finding));
+            if finding.bug != bug::NOT_WRITTEN {
+                screen.beside(HINT, HINT.len(), &hint, None);
+            }
             if !all {
                 break;
             }
@@ -358,7 +372,7 @@ fn summary(
         } else {
             Style::Yellow
         };
-        screen.line(screen.paint(style, format!("{whose}.")));
+        screen.beside("", 0, &format!("{whose}."), Some(style));
     }
     if !skipped.is_empty() {
         let numbers: Vec<String> = skipped
@@ -381,7 +395,7 @@ fn summary(
         let progress = Progress::load(place, screen);
         screen.line(format_args!("  compare  cargo workshop solution {short}"));
         let next =
-            next_step(place, &progress).map_or("cargo workshop".to_owned(), |(command, _)| command);
+            next_step(place, &progress).map_or("cargo workshop".to_owned(), |next| next.command);
         screen.line(format_args!(
             "  next     {}",
             screen.paint(Style::Bold, next)

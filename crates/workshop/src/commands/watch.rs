@@ -248,9 +248,8 @@ impl Watch<'_> {
             }
             None => {
                 let short = place::short(self.exercise.name);
-                self.screen.line(format_args!(
-                    "no other exercise is open; this is still {short}"
-                ));
+                let words = format!("no other exercise is open; this is still {short}");
+                self.screen.text(0, &words);
                 false
             }
         }

@@ -203,8 +203,10 @@ impl Terminal {
             let len = line.chars().count();
             // A name or a path that cannot be broken may be longer.
             let words = line.split_whitespace().count();
+            // So may a command: broken in two it could not be copied.
+            let is_command = line.starts_with("  cargo workshop ");
             assert!(
-                len <= columns || words <= 3,
+                len <= columns || words <= 3 || is_command,
                 "{len} columns: `{line}` in\n{text}"
             );
         }
