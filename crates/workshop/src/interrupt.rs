@@ -44,6 +44,9 @@ pub const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 static CLEANUPS: Mutex<Vec<(u64, Cleanup)>> = Mutex::new(Vec::new());
 
+/// How often the process was about to stop.
+static STOPPED: AtomicUsize = AtomicUsize::new(0);
+
 /// How often the process went on after a stop.
 static CONTINUED: AtomicUsize = AtomicUsize::new(0);
 
@@ -95,6 +98,8 @@ fn stop() {
     }
     let cleanups = cleanups();
     tell_all(Event::Stop, &cleanups);
+    // Before it: then every thread knows as soon as it goes on.
+    STOPPED.fetch_add(1, Ordering::Relaxed);
     // Comes back when the process goes on. That is a signal too, and the next one that is read.
     let _ = emulate_default_handler(SIGTSTP);
 }
@@ -124,9 +129,15 @@ fn parent_of(pid: Pid) -> Option<Pid> {
     Pid::from_raw(rest.split(' ').nth(1)?.parse().ok()?)
 }
 
-/// How often the process went on after a stop. What was measured meanwhile is worth nothing.
+/// How often the process went on after a stop.
 pub fn continued() -> usize {
     CONTINUED.load(Ordering::Relaxed)
+}
+
+/// A number that is another one after a stop. What was measured meanwhile is worth nothing.
+pub fn stops() -> usize {
+    // A stop by SIGSTOP cannot be seen before, only its end.
+    STOPPED.load(Ordering::Relaxed) + continued()
 }
 
 /// Dies of this signal, as a program without any handler.

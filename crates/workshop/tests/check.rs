@@ -4,7 +4,7 @@ mod common;
 use std::fs;
 use std::process::Command;
 
-use common::{Clone, running};
+use common::{Clone, Terminal, running};
 use grader::{DEADLINE, wait_until};
 
 /// A program that never listens: the grader waits for it until its deadline.
@@ -304,6 +304,42 @@ fn ctrl_c_ends_a_check_and_the_program_and_leaves_nothing() {
     let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let mut left = files.filter(|file| file.file_name().to_string_lossy().starts_with(&left));
     assert!(left.next().is_none(), "a recording is left");
+}
+
+#[test]
+fn a_check_that_ctrl_z_has_stopped_is_made_again() {
+    let clone = Clone::fresh();
+    let (go, runs) = (clone.root.join("go"), clone.root.join("runs"));
+    let script = format!(
+        "echo run >> {}; until [ -e {} ]; do sleep 0.05; done; exit 3",
+        runs.display(),
+        go.display()
+    );
+    let waits = clone.script("waits.sh", &script);
+    let count = || fs::read_to_string(&runs).map_or(0, |text| text.lines().count());
+    let _ = fs::remove_file(&runs);
+    fs::write(&go, "").unwrap();
+    clone
+        .pipe(&["check", "1", "--bin", waits.to_str().unwrap()])
+        .expect(1, &["did-not-listen"]);
+    let usual = count();
+
+    fs::remove_file(&go).unwrap();
+    fs::remove_file(&runs).unwrap();
+    let script = format!(
+        "{} check 1 --bin {}; echo '(stopped)'; read go; fg",
+        common::WORKSHOP,
+        waits.display()
+    );
+    let mut terminal = Terminal::shell(&clone, 80, &script);
+    wait_until(DEADLINE, || count() > 0).expect("the program runs");
+    terminal.ctrl_z();
+    terminal.wait_for("(stopped)");
+    terminal.expect_restored();
+    fs::write(&go, "").unwrap();
+    terminal.press("go\r");
+    terminal.expect_end(1);
+    assert!(count() > usual, "{} and {usual} runs", count());
 }
 
 #[test]

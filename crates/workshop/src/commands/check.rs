@@ -240,10 +240,10 @@ fn grade(
         let live = people
             .map(|screen| screen.live(format!("{number:>2}  {} ({number} of {of})", check.name)));
         let verdict = loop {
-            let stops = interrupt::continued();
+            let stops = interrupt::stops();
             let verdict = check.judge(subject);
             // The time for an answer goes on while Ctrl-Z has stopped us: nothing that was late then is a failure.
-            if stops == interrupt::continued() || matches!(verdict, Verdict::Passed) {
+            if stops == interrupt::stops() || matches!(verdict, Verdict::Passed) {
                 break verdict;
             }
         };
