@@ -207,11 +207,7 @@ impl fmt::Display for Activity {
         )?;
         // On a busy machine most of a spin is waiting for its turn.
         if self.waiting > self.window / 10 {
-            write!(
-                f,
-                ", and {:.0} ms more of waiting for a core",
-                ms(self.waiting)
-            )?;
+            write!(f, ", and ready to run for {:.0} ms more", ms(self.waiting))?;
         }
         Ok(())
     }
@@ -232,13 +228,14 @@ pub fn activity(server: &Server, window: Duration) -> Told<Activity> {
         }
         let after = probe::cpu(pid)?;
         let running = after.running.saturating_sub(before.running);
-        // The kernel counts a wait for a core only when it is over. The samples see one that still lasts.
+        // The kernel counts a wait for a core when it is over. The samples see one that still lasts; and one that began
+        // before the window is counted whole.
         let counted = after.waiting.saturating_sub(before.waiting);
         let sampled = (elapsed * busy / samples).saturating_sub(running);
         let activity = Activity {
             window: elapsed,
             running,
-            waiting: counted.max(sampled),
+            waiting: counted.max(sampled).min(elapsed.saturating_sub(running)),
         };
         if !activity.wants_to_run() || activity.is_spin() || elapsed >= window.max(LONGEST_WINDOW) {
             return Ok(activity);

@@ -70,7 +70,7 @@ catalogue! {
         "A byte that is no part of a UTF-8 character became U+FFFD, the bytes ef bf bd. A server that does not know what it \
          carries keeps bytes as bytes: [u8], not String."
     THREAD_LEAK "thread-leak" "ch01-threads" / "The other costs" "threads outlive their connections"
-        "A thread ends when its connection ends, or every client that ever came costs a stack."
+        "When a connection is closed its thread must return, or every client that ever came costs a stack."
     SPAWN_FAILURE_FATAL "spawn-failure-fatal" "ch01-threads" / "Read it" "a thread that could not be started ended the server"
         "thread::spawn panics when the system has no room for a thread; Builder::spawn returns the error. \
          It costs that one connection."
@@ -83,7 +83,7 @@ catalogue! {
         "The kernel ignores a SYN that finds the queue full, and the client tries again after a second. \
          Give listen a backlog of 1024 or more."
     ONE_PEER_ENDS_ALL "one-peer-ends-all" "ch01-threads" / "Read it" "one client's error ended the server for all"
-        "ECONNRESET and EPIPE concern one connection: close it and go on."
+        "ECONNRESET, EPIPE and an event with ERR concern one connection: close it and go on."
     EINTR_FATAL "eintr-fatal" "ch02-select" / "Read it" "a signal was taken for an error"
         "EINTR says that a signal came before anything else did. Nothing is wrong: call again."
 
@@ -91,28 +91,28 @@ catalogue! {
     LEFT_BLOCKING "left-blocking" "ch02-select" / "A read that does not sleep" "an accepted socket is still blocking"
         "On Linux a connection does not inherit O_NONBLOCK from its listener. Ask accept4 for SOCK_NONBLOCK."
     SET_NOT_REBUILT "set-not-rebuilt" "ch02-select" / "select" "the descriptor set was not built anew"
-        "select clears the bits of those that are not ready, so the set must be filled again on every turn."
+        "select clears the bits of those that are not ready. Fill the set again on every turn."
     NFDS_IS_NOT_A_COUNT "nfds-is-not-a-count" "ch02-select" / "nfds, and descriptor 1024" "the kernel was not told to look at every descriptor"
         "nfds is the highest descriptor plus one, of all that are watched. It is not how many there are, and the newest \
          need not be the highest."
     TIMEOUT_NOT_REBUILT "timeout-not-rebuilt" "ch02-select" / "Three friends that betray you here" "select's timeout was used twice"
-        "Linux writes the time that is left back into the timeval. After the first time-out it is zero, and \
-         select no longer sleeps."
+        "Linux writes the time that is left back into the timeval. When it has run out once it is zero, and \
+         select no longer sleeps. Make it anew on every turn."
     FD_SETSIZE_OVERFLOW "fd-setsize-overflow" "ch02-select" / "nfds, and descriptor 1024" "a descriptor of 1024 or more was not refused"
-        "An fd_set has 1024 bits, for the descriptors 0 to 1023. Close a connection at once whose descriptor has none, and \
-         serve the others."
+        "An fd_set has 1024 bits, for the descriptors 0 to 1023. A connection whose descriptor has none must be closed at once; \
+         the others are served."
     END_NOT_CLOSED "end-not-closed" "ch02-select" / "A read that does not sleep" "the end of a stream was not followed by a close"
         "A read of 0 is the end. The descriptor stays readable for ever, so it must be closed or no longer watched."
     EAGAIN_IS_NOT_AN_END "eagain-is-not-an-end" "ch03-poll" / "A write takes what fits" "EAGAIN was taken for an error"
         "EAGAIN says: not now. The connection is in order; wait until it is ready."
     ARRAY_CHANGED_WHILE_WALKED "array-changed-while-walked" "ch03-poll" / "Read it" "an entry was removed while the list was walked"
-        "Removing an entry moves another one into its place. It must be looked at too, and the indices after \
-         it have changed."
+        "Removing an entry moves another one into its place. Walk from the end, so that the moved one has been looked at; and remove \
+         in the same way from every list that is kept beside it."
     CLOSED_STILL_POLLED "closed-still-polled" "ch03-poll" / "A list of questions, with room for the answers" "a closed descriptor is still in the list"
         "poll says POLLNVAL for it, at once and for ever. Remove the entry, or set its fd to -1."
     HUP_IGNORED "hup-ignored" "ch03-poll" / "Which bits mean that the peer is gone?" "ERR or HUP was reported and nothing was done"
         "ERR and HUP come unasked, and stay until the descriptor is closed. Treat them as readable: read then tells what \
-         has happened, and the close ends it."
+         has happened, and the close ends it. HUP says that both directions have ended."
     TABLE_FULL "table-full" "ch03-poll" / "What poll costs" "the server has room for a fixed number of clients only"
         "poll has no ceiling of its own. Grow the list; the descriptor limit is the only bound."
 
@@ -122,11 +122,13 @@ catalogue! {
     SHORT_WRITE_REPEATED "short-write-repeated" "ch03-poll" / "A write takes what fits" "bytes that were already sent were sent again"
         "After a short write or EAGAIN go on where the last write stopped, not at the beginning."
     REST_NOT_ASKED_FOR "rest-not-asked-for" "ch03-poll" / "The output buffer: three rules" "bytes are left to be sent, and nobody waits for room"
-        "While the output buffer holds bytes, ask for writability."
+        "What did not fit goes when there is room: ask for writability (OUT) while the output buffer holds bytes."
     OUT_ALWAYS_ON "out-always-on" "ch03-poll" / "The output buffer: three rules" "writability is asked for although nothing is to be written"
-        "A socket with room is always writable. Ask only while the output buffer holds bytes."
+        "A socket with room is always writable. Ask only while the output buffer holds bytes, and take the request back on every path on \
+         which it has become empty."
     OUTPUT_UNBOUNDED "output-unbounded" "ch04-epoll-lt" / "An output queue needs a limit" "a slow reader makes the server's memory grow"
-        "An output buffer has a high-water mark. Above it, answer no more, and stop reading from that client."
+        "An output buffer has a high-water mark, for all that it holds. Above it, read nothing more from that client until it has \
+         taken some."
     NEVER_RESUMED "never-resumed" "ch04-epoll-lt" / "An output queue needs a limit" "a connection that was paused is not read any more"
         "When the output buffer has drained below the low-water mark, ask for input again."
     INPUT_STILL_WATCHED "input-still-watched" "ch04-epoll-lt" / "Paused, and still watched" "input is asked for that nobody is going to read"
@@ -135,22 +137,23 @@ catalogue! {
 
     // epoll.
     STALE_INTEREST "stale-interest" "ch04-epoll-lt" / "Whose entry is it?" "the interest list is not the list of connections"
-        "Each open connection is registered once, and what is closed is not registered."
+        "Each open connection is registered, from its first moment to its last. What the program remembers of a descriptor must go \
+         when it is closed: the next client gets the same number."
     DUPLICATE_KEEPS_INTEREST "duplicate-keeps-interest" "ch04-epoll-lt" / "A duplicate keeps the entry" "a closed descriptor is still reported"
         "The registration belongs to the open file description, which lives while any duplicate is open. \
-         EPOLL_CTL_DEL before close."
+         Take it out with EPOLL_CTL_DEL before you close it."
     ACCEPT_SPIN "accept-spin" "ch04-epoll-lt" / "Predict: the idle listener" "the server goes on accepting although no descriptor is free"
-        "At the descriptor limit accept fails with EMFILE, at once and every time, and the listener stays readable. Leave \
-         both alone until a descriptor is free."
+        "Without a free descriptor accept fails with EMFILE, at once and every time, and the client stays in the queue. Stop \
+         accepting, and try again when a connection has closed, or after a while."
     ACCEPT_DEAF "accept-deaf" "ch05-epoll-et" / "Remembering" "after the descriptor limit nobody is accepted any more"
         "A descriptor that becomes free makes no new event. Try to accept again when a connection closes, or \
          after a while."
     LIMIT_FATAL "limit-fatal" "ch04-epoll-lt" / "Predict: the idle listener" "the descriptor limit ended the server"
         "EMFILE is a state, not a fault: serve those that are connected, and accept again when one has left."
     ZERO_LENGTH_READ "zero-length-read" "ch04-epoll-lt" / "An output queue needs a limit" "a read into no room was taken for the end of the stream"
-        "read with a length of 0 returns 0, whatever waits. Never call it with an empty buffer."
+        "read with a length of 0 returns 0, whatever waits. Do not read while there is no room."
     HALF_CLOSE_IS_NOT_CLOSE "half-close-is-not-close" "ch05-epoll-et" / "Closing without destroying" "a half-close was taken for a close"
-        "The end of the client's stream says that no more requests come. What was asked for is still wanted."
+        "The client has ended only its sending. What it sent before is still to be answered; then close."
     HUP_BEFORE_INPUT "hup-before-input" "ch05-epoll-et" / "Closing without destroying" "the hang-up was handled before the input"
         "IN and RDHUP come in one event when data and end arrive together. Read until 0 or EAGAIN first."
     RESET_DESTROYS_REPLY "reset-destroys-reply" "ch05-epoll-et" / "Closing without destroying" "a close with unread input destroyed the reply"
@@ -159,7 +162,7 @@ catalogue! {
 
     // Edge-triggered.
     ET_NOT_DRAINED "et-not-drained" "ch05-epoll-et" / "EAGAIN ends the episode" "an edge-triggered socket was not drained"
-        "With EPOLLET there is no second report for bytes that were already there."
+        "With EPOLLET there is no second report for bytes that were already there: read until EAGAIN."
     SHORT_READ_IS_NOT_EMPTY "short-read-is-not-empty" "ch05-epoll-et" / "Four outcomes, and only one of them is \"later\"" "a short read was taken for an empty socket"
         "A read can return fewer bytes than wait. Only EAGAIN ends the episode."
     ACCEPT_ONCE "accept-once" "ch05-epoll-et" / "EAGAIN ends the episode" "one connection was accepted for an edge that brought several"
@@ -167,24 +170,25 @@ catalogue! {
     ACCEPT_CAP_FORGETS "accept-cap-forgets" "ch05-epoll-et" / "Remembering" "the accept loop stopped at its cap and did not come back"
         "A cap is right. But no new edge comes for those that still wait: remember them, or re-arm with EPOLL_CTL_MOD."
     WAITED_FOR_PAST_EDGE "waited-for-past-edge" "ch05-epoll-et" / "Writing: the same contract" "a write waits for an edge that is long past"
-        "A socket that has room is not reported again. Write until all is sent, or until a short write or EAGAIN: only then \
-         will EPOLLOUT say that there is room again."
+        "A socket that has room is not reported again. Write, and make more of the reply and write that, until all is sent or until \
+         EAGAIN: only then will EPOLLOUT say that there is room again."
     READABLE_FORGOTTEN "readable-forgotten" "ch05-epoll-et" / "Remembering" "after back-pressure the server forgot that input waits"
         "A connection that stopped reading without having seen EAGAIN is still readable, and no edge will say so."
     HALF_AN_EVENT "half-an-event" "ch05-epoll-et" / "An edge is a change" "of an event with IN and OUT, only one was handled"
-        "An event is a set of flags, and each of them is an edge that does not come again. Look at every one."
+        "An event is a set of flags, and each of them is an edge that does not come again. Test each by itself, without an else."
     ET_LOST "et-lost" "ch05-epoll-et" / "An edge is a change" "EPOLLET was lost when the interest was changed"
         "EPOLL_CTL_MOD replaces the whole mask. Give every flag again."
 
     // Framing.
     PIPELINE_DROPPED "pipeline-dropped" "ch05-epoll-et" / "One read is not one message" "a request behind the first one was dropped"
-        "One read is not one request. What is left after a request is the beginning of the next."
+        "One read is not one request. What is left in the input buffer may be whole requests, and no event will come for them."
     REPLY_HELD_BACK "reply-held-back" "ch05-epoll-et" / "One read is not one message" "a finished reply waits for the rest of the next request"
         "Send what is ready before asking for more input."
     READ_IS_NOT_A_REQUEST "read-is-not-a-request" "ch05-epoll-et" / "One read is not one message" "one read was taken for one request"
         "A request can arrive in as many pieces as it has bytes. Keep what came, and wait for the rest."
     FIRST_BYTES_MISSED "first-bytes-missed" "ch05-epoll-et" / "An edge is a change" "what had arrived before the registration was missed"
-        "EPOLL_CTL_ADD reports at once what is already there. Look at that event, or read right after accept."
+        "EPOLL_CTL_ADD reports at once what is already there. The connection must be in the server's table before its first event can \
+         come, and that event must be looked at."
 
     // Timers, fairness, identity.
     TIMER_SPIN "timer-spin" "ch06-reactor" / "The last millisecond" "the loop spins until its timer is due"
@@ -200,12 +204,12 @@ catalogue! {
     NO_HEAD_TIMEOUT "no-head-timeout" "ch06-reactor" / "Deadlines" "half a request keeps its connection for ever"
         "From its first byte on a head has a deadline. When it is over the answer is 408, and no event comes to remind you."
     TIMERS_PILE_UP "timers-pile-up" "ch06-reactor" / "Deadlines" "cancelled timers stay in the heap"
-        "Lazy deletion needs a bound: when most entries are dead, drop them."
+        "An entry that is cancelled and stays in the heap (lazy deletion) takes memory. When most of the entries are cancelled, drop them."
     CANCELLED_TIMER_FIRES "cancelled-timer-fires" "ch06-reactor" / "Deadlines" "a timer fired after it was cancelled"
         "A timer can be cancelled by one that fired before it in the same turn. Look it up again before it runs."
     OLD_TIMER_FIRES "old-timer-fires" "ch06-reactor" / "A connection is a state machine" "a timer fired whose reason was gone"
-        "When a connection begins to wait for something else, its old timer must be cancelled first, and no id may ever mean a later \
-         timer."
+        "When a connection begins to wait for something else, its old timer must be cancelled. And an id that \
+         was used once must not name another timer later."
     TIMERS_NEVER_END "timers-never-end" "ch06-reactor" / "Turns" "the loop does not leave its timers"
         "A timer that arms a new one for now must wait for the next turn. Collect the due ones first, then run them."
     EINTR_RESTARTS_WAIT "eintr-restarts-wait" "ch06-reactor" / "Deadlines" "each signal gives the wait its whole time again"
@@ -213,7 +217,8 @@ catalogue! {
     STALE_EVENT "stale-event" "ch06-reactor" / "Whose event is it, again" "an old event hit the new owner of a descriptor"
         "A number is reused as soon as it is closed. A token with a generation tells the old owner's event from the new one's."
     STARVED "starved" "ch06-reactor" / "Turns" "one busy client keeps all others waiting"
-        "Give each connection a budget a turn. What is left goes to the end of the line."
+        "Give each connection a budget a turn. What is left goes to the end of a line, which is served once a turn: wait for events in \
+         between, with a timeout of 0."
     TURN_FORGOTTEN "turn-forgotten" "ch06-reactor" / "Turns" "a client that had used up its turn does not get another one"
         "What is left is in the server's own buffer, and no event will come for it. Remember who has more to do, and do not sleep \
          while somebody has."

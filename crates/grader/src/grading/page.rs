@@ -22,7 +22,7 @@ const WIDTH: usize = 90;
 /// Where the right column begins.
 const RIGHT: usize = 44;
 
-/// At most this many of the clients' steps are shown: the last ones, which led to the symptom.
+/// At most this many of the clients' steps are shown: the first one, and the last ones, which led to the symptom.
 const STEPS_SHOWN: usize = 10;
 
 /// Escape sequences, or nothing.
@@ -125,14 +125,24 @@ fn render(
         writeln!(page, "  {line}")?;
     }
 
-    let skipped = finding.steps.len().saturating_sub(STEPS_SHOWN);
+    // The first step may be how the server was started. Of the others the last ones matter.
+    let skipped = match finding.steps.len() {
+        some if some > STEPS_SHOWN => 2..some - (STEPS_SHOWN - 3),
+        _ => 1..1,
+    };
     // Beside the calls, or, where these need the whole width, alone.
     let width = match finding.divergence {
         None if !is_narrow => RIGHT - 10,
         _ => columns - 8,
     };
     let mut steps = Vec::new();
-    for (number, step) in (1..).zip(&finding.steps).skip(skipped) {
+    for (number, step) in (1..).zip(&finding.steps) {
+        if skipped.contains(&number) {
+            if number == skipped.start {
+                steps.push("  ..".to_owned());
+            }
+            continue;
+        }
         for (index, line) in wrapped(step, width).iter().enumerate() {
             match index {
                 0 => steps.push(format!("{number:>3}  {line}")),

@@ -57,9 +57,11 @@ impl Case<'_> {
                 .message
                 .trim_start_matches("not yet implemented")
                 .trim_start_matches(": ");
-            return format!("Not written yet: start at {}{line}. {task}", place[0])
-                .trim_end()
-                .to_owned();
+            let says = match task {
+                "" => String::new(),
+                task => format!(" What belongs there: {task}."),
+            };
+            return format!("Not written yet: start at {}{line}.{says}", place[0]);
         }
         let ending = self
             .scene
@@ -300,6 +302,11 @@ impl Case<'_> {
 
     /// The call that the server sleeps in, as the page shows it.
     pub(super) fn blocked(&self) -> Option<String> {
+        // Where nobody waits for it, a server that sleeps does what it should.
+        let so = match self.is_stall() {
+            true => "still blocked here",
+            false => "asleep",
+        };
         let thread = self.acting_thread()?;
         match (&thread.syscall, thread.state) {
             (_, 'R') if self.is_spin() => Some("... and so on, without a pause".to_owned()),
@@ -311,9 +318,12 @@ impl Case<'_> {
                         set(&question.readable),
                         set(&question.writable)
                     ),
-                    _ => call.to_string(),
+                    _ => match call.timeout_ms().filter(|end| *end > 0) {
+                        Some(end) => call.to_string().replace(')', &format!(", {end} ms)")),
+                        None => call.to_string(),
+                    },
                 };
-                Some(format!("{call:<18}   still blocked here"))
+                Some(format!("{call:<18}   {so}"))
             }
             _ => None,
         }
