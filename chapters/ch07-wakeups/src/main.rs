@@ -1,0 +1,4 @@
+//! Chapter 7: wakeups and deadlines.
+#![forbid(unsafe_code)]
+
+fn main() {}
