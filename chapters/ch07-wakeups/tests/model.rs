@@ -136,8 +136,9 @@ fn wake_by_flag(world: &World) {
     }
 }
 
+/// A wake in between has raised the flag, and its ring is swallowed.
 #[test]
-#[should_panic = "no wake rings any more"]
+#[should_panic = "a message waits, and the loop sleeps"]
 fn lowered_before_it_is_read() {
     no_wakeup_is_lost(2, wake_by_flag, |world| {
         world.flag.swap(false, AcqRel);
