@@ -59,10 +59,10 @@ pub const TICK_MS: u64 = 1;
 const BITS: u32 = 6;
 
 /// Slots of a level.
-const SLOTS: usize = 1 << BITS;
+pub const SLOTS: usize = 1 << BITS;
 
 /// 8 levels of 6 bits are 48. The clock's 64 bits of nanoseconds are 2^44.1 milliseconds.
-const LEVELS: usize = 8;
+pub const LEVELS: usize = 8;
 
 /// [`Timers`] in a hierarchical wheel.
 #[derive(Debug)]
