@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -39,17 +40,29 @@ pub fn who_blocks_a_signal() -> Result<()> {
 /// Blocks first. A new thread inherits what is blocked.
 pub fn takes_a_signal() -> Result<()> {
     sys::sigprocmask_block(&[SIGUSR1]).context("sigprocmask")?;
-    thread::spawn(thread::park);
+    start_another_thread()?;
     reads_its_signal()
 }
 
 /// Starts its thread first. That thread does not block the signal, so the kernel delivers it there.
 pub fn is_hit_by_a_signal() -> Result<()> {
-    thread::spawn(thread::park);
+    start_another_thread()?;
     sys::sigprocmask_block(&[SIGUSR1]).context("sigprocmask")?;
     reads_its_signal()
 }
 // ANCHOR_END: who-blocks
+
+/// Returns when the thread runs. The C library starts a thread with every signal blocked, and takes that back in the
+/// new thread itself.
+fn start_another_thread() -> Result<()> {
+    let (running, is_running) = mpsc::channel();
+    thread::spawn(move || {
+        // The other end is there: it waits for this.
+        let _ = running.send(());
+        thread::park();
+    });
+    is_running.recv().context("wait for the thread")
+}
 
 fn reads_its_signal() -> Result<()> {
     let fd = sys::signalfd(&[SIGUSR1], SFD_CLOEXEC).context("signalfd")?;
@@ -129,22 +142,22 @@ fn run(part: &str) -> Result<Part> {
     Ok(Part(child))
 }
 
-/// The letters of `proc_pid_stat(5)`.
-const SLEEPING: char = 'S';
-const STOPPED: char = 'T';
+/// The letters of `proc_pid_stat(5)`. One that is stopped while a tracer watches it has a small letter.
+const SLEEPING: [char; 1] = ['S'];
+const STOPPED: [char; 2] = ['T', 't'];
 
 /// How long a child may take, in looks of a millisecond each.
 const LOOKS: usize = 10_000;
 
-fn wait_for_state(pid: i32, state: char) -> Result<()> {
+fn wait_for_state<const N: usize>(pid: i32, states: [char; N]) -> Result<()> {
     for _ in 0..LOOKS {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("read stat")?;
         // After the name, which stands in parentheses and may hold anything.
         let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest);
-        if after_name.is_some_and(|rest| rest.starts_with(state)) {
+        if after_name.is_some_and(|rest| rest.starts_with(states)) {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(1));
     }
-    bail!("process {pid} is not in state {state}")
+    bail!("process {pid} is not in state {states:?}")
 }

@@ -1,8 +1,9 @@
 //! The workshop's HTTP server, on this chapter's loop.
 //!
 //! Connections, requests and replies are chapter 6's, and so is the reactor. What wakes it is new: a timerfd
-//! ends its sleep at the nearest deadline, so it waits without a timeout; the deadlines lie in a timer wheel.
-//! `SIGTERM` was a readable descriptor there already.
+//! ends its sleep at the nearest deadline, so it waits without a timeout. The deadlines lie in the heap, or in the
+//! timer wheel if one asks for it: see `timers` for what that is worth. `SIGTERM` was a readable descriptor there
+//! already.
 
 use anyhow::Result;
 use ch06_reactor::{Instant, Limits, Signals, TimerHeap, Timers};
@@ -15,7 +16,7 @@ pub struct Options {
     reactor: kit::ReactorOptions,
 
     /// What keeps the deadlines
-    #[arg(long, default_value = "wheel")]
+    #[arg(long, default_value = "heap")]
     timers: Structure,
 }
 

@@ -129,6 +129,9 @@ fn exactly(next: Instant) -> Instant {
 
 /// The loop's clock is fine, its sleep is not: the timeout is in whole milliseconds.
 fn rounded_up(next: Instant) -> Instant {
-    let since = next.since(ms(0)).as_nanos().div_ceil(1_000_000);
+    let since = next.since(ms(0)).as_nanos().div_ceil(MILLISECOND);
     ms(since as u64)
 }
+
+/// Nanoseconds in the unit of `epoll_wait`'s timeout.
+const MILLISECOND: u128 = 1_000_000;
