@@ -90,7 +90,7 @@ fn its_waits_have_no_timeout() {
         expect_ok(&mut peer, "/after/20", "done\r\n");
     }
     wait_until_asleep(&server).expect("it rests");
-    let lines = trace::parse(&std::fs::read(&path).expect("the trace")).expect("a trace");
+    let lines = trace::parse(std::fs::read(&path).expect("the trace")).expect("a trace");
     let waits: Vec<String> = lines
         .iter()
         .filter_map(|line| match &line.event {
