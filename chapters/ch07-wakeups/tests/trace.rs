@@ -38,7 +38,7 @@ fn prints_the_expected_ticks() {
 fn prints_the_expected_ticks_once_a_second() {
     let finished = Demonstration::new(PROGRAM).run().expect("run it");
     assert_eq!(finished.ending, Ending::Exited(0));
-    assert_same_output(&finished.stdout, &expected("ch07-wakeups-ticks.txt"));
+    assert_same_output(&finished.stdout, expected("ch07-wakeups-ticks.txt"));
 }
 
 /// So fast that one read often brings several ticks.
@@ -47,7 +47,7 @@ fn no_tick_is_printed_twice_and_none_is_left_out() {
     for _ in 0..20 {
         let demonstration = Demonstration::new(PROGRAM).args(["--period-ms", "1"]);
         let finished = demonstration.run().expect("run it");
-        assert_same_output(&finished.stdout, &expected("ch07-wakeups-ticks.txt"));
+        assert_same_output(&finished.stdout, expected("ch07-wakeups-ticks.txt"));
     }
 }
 
