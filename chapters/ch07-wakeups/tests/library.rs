@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use ch06_reactor::{Handler, Instant, Limits, Reactor, TimerHeap, TimerId, Timers, Token};
+use ch06_reactor::{Handler, Instant, Limits, Reactor, TimerHeap, TimerId, Timers, Token, Turn};
 use ch07_wakeups::{Address, Mailbox, TimerWheel, mailbox, reactor_with_alarm};
 use grader::DEADLINE;
 use sys::EPOLLIN;
@@ -43,40 +43,54 @@ fn watched(test: impl FnOnce(&AtomicU64) + Send + 'static) {
 /// How many messages go to the loop and back.
 const PING_PONGS: u64 = 100_000;
 
-/// Each waits for its answer before it posts again, so that the loop goes to sleep all the time; and as there
-/// are several, one wakes the loop just when it answers another.
+/// So many threads post them.
 const THREADS: u64 = 4;
 
+/// Each thread has its answer at once, and posts again: so one often wakes the loop just when it consumes the wakeup
+/// of another. A waker that is stuck stops them all.
 #[test]
 fn a_hundred_thousand_ping_pongs_lose_no_wakeup() {
-    watched(|steps| {
-        let (address, mailbox) = mailbox::<Sender<u64>>().expect("eventfd");
-        let epoll = sys::epoll_create1(sys::EPOLL_CLOEXEC).expect("epoll_create1");
-        let event = sys::EpollEvent::new(EPOLLIN, 0);
-        sys::epoll_ctl(&epoll, sys::EPOLL_CTL_ADD, &mailbox, Some(event)).expect("epoll_ctl");
-        let others: Vec<_> = (0..THREADS)
-            .map(|_| {
-                let address = address.clone();
-                thread::spawn(move || plays(&address, PING_PONGS / THREADS))
-            })
-            .collect();
-        let mut answered = 0;
-        while answered < PING_PONGS {
-            // No timeout: only a wakeup ends this.
-            match sys::epoll_wait(&epoll, &mut [sys::EpollEvent::EMPTY], -1) {
-                Ok(_) | Err(sys::Errno::EINTR) => {}
-                Err(errno) => panic!("epoll_wait: {errno}"),
-            }
-            for player in mailbox.take().expect("take") {
+    watched(|steps| ping_pong(1, steps));
+}
+
+/// Nobody is answered before a message of each has come. So a single message that is not seen stops them all: nobody
+/// else posts, and brings it to light.
+#[test]
+fn a_hundred_thousand_ping_pongs_lose_no_message() {
+    watched(|steps| ping_pong(THREADS, steps));
+}
+
+/// Answers when so many have come.
+fn ping_pong(together: u64, steps: &AtomicU64) {
+    let (address, mailbox) = mailbox::<Sender<u64>>().expect("eventfd");
+    let epoll = sys::epoll_create1(sys::EPOLL_CLOEXEC).expect("epoll_create1");
+    let event = sys::EpollEvent::new(EPOLLIN, 0);
+    sys::epoll_ctl(&epoll, sys::EPOLL_CTL_ADD, &mailbox, Some(event)).expect("epoll_ctl");
+    let others: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let address = address.clone();
+            thread::spawn(move || plays(&address, PING_PONGS / THREADS))
+        })
+        .collect();
+    let (mut answered, mut come) = (0, Vec::new());
+    while answered < PING_PONGS {
+        // No timeout: only a wakeup ends this.
+        match sys::epoll_wait(&epoll, &mut [sys::EpollEvent::EMPTY], -1) {
+            Ok(_) | Err(sys::Errno::EINTR) => {}
+            Err(errno) => panic!("epoll_wait: {errno}"),
+        }
+        come.extend(mailbox.take().expect("take"));
+        if come.len() as u64 >= together {
+            for player in come.drain(..) {
                 answered += 1;
-                steps.store(answered, Ordering::Relaxed);
                 player.send(answered).expect("it waits");
             }
+            steps.store(answered, Ordering::Relaxed);
         }
-        for other in others {
-            other.join().expect("it got all its answers");
-        }
-    });
+    }
+    for other in others {
+        other.join().expect("it got all its answers");
+    }
 }
 
 fn plays(address: &Address<Sender<u64>>, times: u64) {
@@ -247,6 +261,26 @@ fn a_cancelled_deadline_leaves_the_alarm_right() {
             assert_eq!(diary.borrow()[0].0, "last");
             // One in vain, one that fires; a wheel has up to one more for each level. None spins.
             assert!(reactor.metrics().turns - turns <= 2 + 8);
+        }
+    });
+}
+
+/// When its last deadline has been kept, nothing is left that could wake the loop.
+#[test]
+fn an_alarm_that_has_rung_is_silent() {
+    watched(|_| {
+        for timers in both() {
+            let mut reactor = reactor(timers);
+            let diary = Diary::default();
+            let last = add(&mut reactor, "last", &diary);
+            let deadline = reactor.now().after(Duration::from_millis(5));
+            reactor.set_timer(last, deadline);
+            reactor.run().expect("run");
+            assert_eq!(diary.borrow().len(), 1);
+            for _ in 0..3 {
+                let turn = reactor.turn_within(Duration::ZERO).expect("a turn");
+                assert_eq!(turn, Turn::default());
+            }
         }
     });
 }
