@@ -11,11 +11,12 @@
 //! | a signal | `signalfd(2)` | which signals have come |
 //!
 //! The demonstration below has the first two in one loop: a clock that ticks, and a thread that says when it
-//! is enough. `questions.rs` tries what is easily expected of these descriptors, and is not so. The library
-//! of this chapter makes tools of them: start reading in `lib.rs`.
+//! is enough. `counts.rs` shows what they count, call by call. `questions.rs` tries what is easily expected of
+//! them, and is not so. The library of this chapter makes tools of them: start reading in `lib.rs`.
 #![forbid(unsafe_code)]
 
 mod children;
+mod counts;
 mod nearest;
 mod questions;
 mod serve;
@@ -43,6 +44,11 @@ struct Options {
 fn main() -> std::process::ExitCode {
     kit::chapter_with("A clock and another thread in one loop", demonstration)
         .serve(serve::serve)
+        .also(
+            "counts",
+            "What an eventfd and a timerfd count, call by call",
+            counts::counts,
+        )
         .also(
             "questions",
             "Small experiments: what a timerfd, an eventfd and a signalfd really say",

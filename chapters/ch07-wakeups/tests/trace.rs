@@ -54,6 +54,7 @@ fn no_tick_is_printed_twice_and_none_is_left_out() {
 #[test]
 fn the_recorder_tells_what_strace_tells() {
     assert_recorder_equals_strace(PROGRAM, FASTER);
+    assert_recorder_equals_strace(PROGRAM, ["counts"]);
     assert_recorder_equals_strace(PROGRAM, ["questions"]);
     assert_recorder_equals_strace(PROGRAM, ["deadlines"]);
 }
@@ -64,6 +65,11 @@ fn the_demonstration_did_what_it_printed() {
     expect_trace(&recorded(PROGRAM, FASTER), "ch07-wakeups.trace");
 }
 
+#[test]
+fn the_counts_are_those_of_the_calls() {
+    expect_trace(&recorded(PROGRAM, ["counts"]), "counts.trace");
+}
+
 /// A thousand and one deadlines, one timerfd, which is armed twice.
 #[test]
 fn one_timerfd_is_armed_for_the_nearest_deadline() {
@@ -72,7 +78,7 @@ fn one_timerfd_is_armed_for_the_nearest_deadline() {
 
 #[test]
 fn its_other_parts_print_the_expected_lines() {
-    for part in ["questions", "deadlines", "wheel"] {
+    for part in ["counts", "questions", "deadlines", "wheel"] {
         let demonstration = Demonstration::new(PROGRAM).args([part]);
         demonstration.assert_prints(expected(&format!("{part}.txt")));
     }
