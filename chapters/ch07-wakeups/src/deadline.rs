@@ -55,6 +55,7 @@ impl Deadline {
         Deadline::at(now.after(patience))
     }
 
+    // ANCHOR: child
     /// The deadline of a part of this work, which has one of its own: the earlier of the two. A part can
     /// be more impatient than the whole, and never more patient.
     #[must_use]
@@ -62,6 +63,7 @@ impl Deadline {
         let earlier = self.at.into_iter().chain(own.at).min();
         Deadline { at: earlier }
     }
+    // ANCHOR_END: child
 
     /// When it is, for a timer. Nothing if never.
     #[must_use]

@@ -79,7 +79,8 @@ impl<T> Mailbox<T> {
     /// than wakeups; or none, if an earlier call has taken them.
     pub fn take(&self) -> Result<Vec<T>> {
         self.wakeups.clear()?;
-        Ok(std::mem::take(&mut *lock(&self.queue)))
+        let messages = std::mem::take(&mut *lock(&self.queue));
+        Ok(messages)
     }
     // ANCHOR_END: take
 }
