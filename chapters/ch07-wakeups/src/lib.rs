@@ -2,7 +2,7 @@
 //!
 //! Each is a descriptor that becomes readable, and so one more handler in the reactor of chapter 6.
 //!
-//! - [`waker`] wakes the loop from any thread, by an eventfd; [`mailbox`] adds a queue of messages.
+//! - [`waker`] wakes the loop from any thread, by an eventfd; [`mod@mailbox`] adds a queue of messages.
 //! - [`alarm`] ends the loop's sleep at its nearest deadline, by one timerfd for all of them.
 //! - [`wheel`] keeps deadlines in a timer wheel, which can take the place of the reactor's heap.
 //! - [`deadline`] is what a deadline is, and what that of a part of the work is.
