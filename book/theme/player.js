@@ -63,7 +63,7 @@
             if (row.phase) name.append(" ", make("strong", { class: "player-phase" }, row.phase));
             return { cells: [String(row.fd), name, cell], isNew: isNew(row, before && before.fds) };
         });
-        return panel("Open sockets", rows.length > 0 ? table(["fd", "what", "waits in the kernel"], rows)
+        return panel(view.title || "Open sockets", rows.length > 0 ? table(["fd", "what", "waits in the kernel"], rows)
             : make("p", {}, "None."));
     }
 
@@ -116,12 +116,12 @@
         return panel("Timer", make("p", { class: wait.over ? "player-over" : null }, words));
     }
 
-    function tally(counts) {
-        const names = ["select", "poll", "epoll_wait", "accept4", "read", "write"];
+    function tally(counts, title) {
+        const names = ["select", "poll", "epoll_wait", "accept4", "timerfd_settime", "read", "write"];
         const words = Object.entries(counts)
             .filter(([name]) => names.includes(name.split(" ")[0]))
             .map(([name, count]) => `${name} ${count}`);
-        return panel("Calls of the server so far", make("p", { class: "player-tally" }, words.join(" · ") || "none yet"));
+        return panel(title ? "Calls so far" : "Calls of the server so far", make("p", { class: "player-tally" }, words.join(" · ") || "none yet"));
     }
 
     function draw(view, before, most) {
@@ -133,7 +133,7 @@
         });
         (view.replies || []).forEach((row) => panels.push(reply(row)));
         if (view.timer) panels.push(timer(view.timer));
-        panels.push(descriptors(view, before, most), tally(view.tally));
+        panels.push(descriptors(view, before, most), tally(view.tally, view.title));
         return panels;
     }
 
