@@ -15,4 +15,4 @@
 pub mod lookup;
 pub mod message;
 
-pub use lookup::{Failure, Lookup, lookup};
+pub use lookup::{Failure, Lookup, NameServer, lookup};

@@ -97,11 +97,11 @@ fn measure(workers: usize, busy: bool, time: Duration) -> Result<Measured> {
     for _ in 0..if busy { workers } else { 0 } {
         let (socket, over) = (connect(addr)?, Arc::clone(&over));
         workloads.push(thread::spawn(move || {
-            ask(&socket, WORK, Duration::ZERO, &over)
+            ask(socket, WORK, Duration::ZERO, &over)
         }));
     }
     let (socket, ended) = (connect(addr)?, Arc::clone(&over));
-    let asker = thread::spawn(move || ask(&socket, "/", EVERY, &ended));
+    let asker = thread::spawn(move || ask(socket, "/", EVERY, &ended));
 
     let metronome = Metronome {
         end: Instant::now().after(time),
@@ -134,14 +134,14 @@ fn connect(addr: SocketAddrV4) -> Result<OwnedFd> {
 }
 
 /// Asks again and again, with a pause in between, until it is over.
-fn ask(socket: &OwnedFd, path: &str, pause: Duration, over: &AtomicBool) -> Result<Histogram> {
+fn ask(socket: OwnedFd, path: &str, pause: Duration, over: &AtomicBool) -> Result<Histogram> {
     let mut times = Histogram::default();
     let request = format!("GET {path} HTTP/1.1\r\nHost: lag\r\n\r\n");
     let mut reply = [0; 256];
     while !over.load(Ordering::Relaxed) {
         let sent = Instant::now();
-        sys::write(socket, request.as_bytes()).context("write of a client")?;
-        let count = sys::read(socket, &mut reply).context("read of a client")?;
+        sys::write(&socket, request.as_bytes()).context("write of a client")?;
+        let count = sys::read(&socket, &mut reply).context("read of a client")?;
         times.record(Instant::now().since(sent));
         ensure!(
             reply[..count].starts_with(b"HTTP/1.1 200 "),
@@ -150,6 +150,7 @@ fn ask(socket: &OwnedFd, path: &str, pause: Duration, over: &AtomicBool) -> Resu
         );
         thread::sleep(pause);
     }
+    sys::close(socket).context("close of a client")?;
     Ok(times)
 }
 

@@ -103,7 +103,7 @@ fn measured(_: Nothing) -> Result<()> {
 
 // (clap would print a doc comment in place of what the part of the program is about.)
 #[derive(clap::Args)]
-struct ServeOptions {
+struct WorkerOptions {
     #[command(flatten)]
     reactor: kit::ReactorOptions,
 
@@ -121,7 +121,7 @@ struct ServeOptions {
 }
 
 /// A real server, until `SIGTERM`.
-fn serve(options: ServeOptions) -> Result<()> {
+fn serve(options: WorkerOptions) -> Result<()> {
     let mut reactor = Reactor::new(Limits::from(&options.reactor))?;
     // Before the threads: they inherit that these signals are blocked. One that is not would take its usual
     // course in whichever thread the kernel picks, and end the process.

@@ -57,7 +57,7 @@ pub(crate) fn run(cure: Cure) -> Result<Vec<Outcome>> {
     let start = Instant::now().after(READY);
     let clients: Vec<_> = clients
         .into_iter()
-        .map(|(request, socket)| thread::spawn(move || client(request, &socket, cure, start)))
+        .map(|(request, socket)| thread::spawn(move || client(request, socket, cure, start)))
         .collect();
     let fired = Rc::new(RefCell::new(Vec::new()));
     let clock = Clock {
@@ -93,7 +93,7 @@ pub(crate) fn run(cure: Cure) -> Result<Vec<Outcome>> {
 /// One request, one reply: when it was there, and how long it took.
 fn client(
     request: Request,
-    socket: &OwnedFd,
+    socket: OwnedFd,
     cure: Cure,
     start: Instant,
 ) -> Result<(Instant, Outcome)> {
@@ -107,10 +107,10 @@ fn client(
     thread::sleep(when.since(Instant::now()));
 
     let sent = Instant::now();
-    let taken = sys::write(socket, bytes.as_bytes()).context("write of a client")?;
+    let taken = sys::write(&socket, bytes.as_bytes()).context("write of a client")?;
     ensure!(taken == bytes.len(), "a client's socket took {taken} bytes");
     let mut reply = [0; 256];
-    let count = sys::read(socket, &mut reply).context("read of a client")?;
+    let count = sys::read(&socket, &mut reply).context("read of a client")?;
     let at = Instant::now();
     let reply = &reply[..count];
     ensure!(
@@ -118,6 +118,8 @@ fn client(
         "{path} was answered with {:?}",
         String::from_utf8_lossy(reply)
     );
+    // The loop sees the end of the stream, and closes the other end.
+    sys::close(socket).context("close of a client")?;
     let after = micros(at.since(sent));
     let name = request.name;
     Ok((at, Outcome::Response { name, after }))

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ch06_reactor::{Handler, Instant, Limits, Reactor, TimerId, Token};
 use ch08_workers::dns::lookup::{Failure, random, result};
-use ch08_workers::dns::{lookup, message};
+use ch08_workers::dns::{NameServer, lookup, message};
 use kit::say;
 use sys::{AF_INET, SOCK_CLOEXEC, SOCK_DGRAM};
 
@@ -56,7 +56,7 @@ pub(crate) fn resolve(_: Nothing) -> Result<()> {
             reactor.stop();
             Ok(())
         };
-        lookup(reactor, server, NAME, Box::new(then))
+        lookup(reactor, NameServer::at(server), NAME, Box::new(then))
     })?;
     report(&found, ticks);
     Ok(())

@@ -20,11 +20,29 @@ use sys::{AF_INET, EPOLLIN, Errno, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK};
 
 use super::message::{self, ANSWER_MOST, Answer};
 
-/// How long an answer may take before the question is sent again: a datagram can get lost.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+/// A name server, and what is expected of it.
+#[derive(Clone, Copy, Debug)]
+pub struct NameServer {
+    /// Where it is.
+    pub addr: SocketAddrV4,
+    /// How long an answer may take before the question is sent again: a datagram can get lost.
+    pub patience: Duration,
+    /// How often the question is sent.
+    pub attempts: u32,
+}
 
-/// How often the question is sent.
-pub const ATTEMPTS: u32 = 3;
+impl NameServer {
+    /// A name server on the Internet: two seconds are more than the slowest of them need, and three lost datagrams
+    /// in a row are no accident.
+    #[must_use]
+    pub fn at(addr: SocketAddrV4) -> NameServer {
+        NameServer {
+            addr,
+            patience: Duration::from_secs(2),
+            attempts: 3,
+        }
+    }
+}
 
 /// Datagrams of one turn. Whoever can send to the socket can send many.
 const DATAGRAMS_A_TURN: usize = 16;
@@ -51,35 +69,38 @@ pub type Then = Box<dyn FnOnce(&mut Reactor, Result<Vec<Ipv4Addr>, Failure>) -> 
 
 /// A lookup under way.
 pub struct Lookup {
+    server: NameServer,
     socket: OwnedFd,
     question: Vec<u8>,
-    attempts: u32,
+    /// How often it was sent.
+    sent: u32,
     then: Option<Then>,
 }
 
 // ANCHOR: lookup
 /// Asks `server` for the addresses of `name`, and returns at once. `then` is called when there is a result: in a
 /// later turn, or now if the question cannot even be sent.
-pub fn lookup(reactor: &mut Reactor, server: SocketAddrV4, name: &str, then: Then) -> Result<()> {
+pub fn lookup(reactor: &mut Reactor, server: NameServer, name: &str, then: Then) -> Result<()> {
     let Some(question) = message::question(random(), name) else {
         return then(reactor, Err(Failure::NotAName));
     };
     let socket = sys::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     // For UDP, `connect` sends nothing. It says that only datagrams from this address are wanted.
-    let connected = socket.and_then(|socket| sys::connect(&socket, server).map(|()| socket));
+    let connected = socket.and_then(|socket| sys::connect(&socket, server.addr).map(|()| socket));
     let asked = connected.and_then(|socket| sys::write(&socket, &question).map(|_| socket));
     let socket = match asked {
         Ok(socket) => socket,
         Err(errno) => return then(reactor, Err(Failure::Call(errno))),
     };
     let lookup = Lookup {
+        server,
         socket,
         question,
-        attempts: 1,
+        sent: 1,
         then: Some(then),
     };
     let me = reactor.register(Box::new(lookup), EPOLLIN)?;
-    reactor.set_timer(me, Instant::now().after(PATIENCE));
+    reactor.set_timer(me, Instant::now().after(server.patience));
     Ok(())
 }
 
@@ -106,16 +127,16 @@ impl Handler for Lookup {
     }
 
     fn due(&mut self, reactor: &mut Reactor, me: Token, _timer: TimerId) -> Result<()> {
-        if self.attempts == ATTEMPTS {
+        if self.sent == self.server.attempts {
             return self.end(reactor, me, Err(Failure::Silence));
         }
-        self.attempts += 1;
+        self.sent += 1;
         match sys::write(&self.socket, &self.question) {
             // No room: then this attempt is lost, as any datagram may be.
             Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(errno) => return self.end(reactor, me, Err(Failure::Call(errno))),
         }
-        reactor.set_timer(me, reactor.now().after(PATIENCE));
+        reactor.set_timer(me, reactor.now().after(self.server.patience));
         Ok(())
     }
 }
