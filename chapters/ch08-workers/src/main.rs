@@ -13,6 +13,7 @@
 mod lag;
 mod real;
 mod resolve;
+mod timeline;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ fn main() -> ExitCode {
         "Measure the loop's lag, idle and with all workers busy",
         lag::lag,
     )
+    .hidden("figure", timeline::figure)
+    .hidden("player", timeline::player)
     .run()
 }
 
@@ -68,7 +71,7 @@ fn demonstration() -> Result<()> {
 fn simulated(_: Nothing) -> Result<()> {
     for cure in [Cure::Inline, Cure::Offload] {
         say!("--- {cure} ---");
-        for outcome in simulate(cure) {
+        for outcome in simulate(cure).outcomes {
             say!("{outcome}");
         }
     }
@@ -81,7 +84,7 @@ const WIDTH: usize = 36;
 /// What happened on this machine, and what the model says to it. The second cure is here, too.
 fn measured(_: Nothing) -> Result<()> {
     for cure in [Cure::Inline, Cure::Offload, Cure::Pieces] {
-        let model = simulate(cure);
+        let model = simulate(cure).outcomes;
         say!(
             "{:WIDTH$}simulated",
             format!("--- {cure}, on this machine ---")

@@ -150,7 +150,7 @@ pub fn milliseconds(time: Micros) -> String {
 
 /// What the loop finds ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub enum Event {
     /// The request with this index has arrived.
     Request(usize),
     /// The timer with this index is due.
@@ -161,80 +161,112 @@ enum Event {
     Rest(usize, Micros),
 }
 
+/// One event, handled by the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handled {
+    /// Which.
+    pub event: Event,
+    /// Since when it has been ready, in microseconds.
+    pub ready: Micros,
+    /// When its handler was called.
+    pub begin: Micros,
+    /// When the handler returned.
+    pub end: Micros,
+}
+
+/// A job in the hands of the worker: the request's index, from when, and until when.
+pub type Job = (usize, Micros, Micros);
+
+/// All that has happened.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// In the order in which they happened.
+    pub outcomes: Vec<Outcome>,
+    /// What the loop did, one thing after the other.
+    pub handled: Vec<Handled>,
+    /// What the worker did.
+    pub jobs: Vec<Job>,
+}
+
 // ANCHOR: simulate
-/// Runs the five requests and the timer to their end. The outcomes are in the order in which they happened.
+/// Runs the five requests and the timer to their end.
 #[must_use]
-pub fn simulate(cure: Cure) -> Vec<Outcome> {
-    let mut ready = Ready::default();
+pub fn simulate(cure: Cure) -> Run {
+    let mut queue = Queue::default();
     for (index, request) in REQUESTS.iter().enumerate() {
-        ready.at(request.arrives, Event::Request(index));
+        queue.add(request.arrives, Event::Request(index));
     }
     for (index, due) in TIMERS.iter().enumerate() {
-        ready.at(*due, Event::Timer(index));
+        queue.add(*due, Event::Timer(index));
     }
 
-    let mut outcomes = Vec::new();
+    let mut run = Run::default();
     let (mut now, mut worker_is_free) = (0, 0);
-    while let Some((since, event)) = ready.next() {
+    while let Some((ready, event)) = queue.next() {
         // Nothing is ready yet? Then the loop sleeps until something is.
-        now = since.max(now);
-        let answered = match event {
+        now = ready.max(now);
+        let begin = now;
+        let mut answered = None;
+        match event {
             Event::Timer(index) => {
                 let due = TIMERS[index];
                 let late = now - due;
-                outcomes.push(Outcome::Timer { due, late });
+                run.outcomes.push(Outcome::Timer { due, late });
                 now += TIMER_WORK;
-                None
             }
             Event::Request(index) if cure == Cure::Inline || REQUESTS[index].work <= LONG => {
                 now += REQUESTS[index].work;
-                Some(index)
+                answered = Some(index);
             }
             Event::Request(index) if cure == Cure::Offload => {
                 now += HAND_OVER;
                 // The worker's time is not the loop's: only the queue connects them.
-                worker_is_free = now.max(worker_is_free) + REQUESTS[index].work;
-                ready.at(worker_is_free, Event::Completion(index));
-                None
+                let from = now.max(worker_is_free);
+                worker_is_free = from + REQUESTS[index].work;
+                run.jobs.push((index, from, worker_is_free));
+                queue.add(worker_is_free, Event::Completion(index));
             }
             Event::Completion(index) => {
                 now += TAKE_BACK;
-                Some(index)
+                answered = Some(index);
             }
-            Event::Request(index) => {
-                ready.at(now, Event::Rest(index, REQUESTS[index].work));
-                None
+            Event::Request(index) => queue.add(now, Event::Rest(index, REQUESTS[index].work)),
+            Event::Rest(index, left) if left > PIECE => {
+                now += PIECE;
+                // Behind everybody who has become ready meanwhile.
+                queue.add(now, Event::Rest(index, left - PIECE));
             }
             Event::Rest(index, left) => {
-                now += left.min(PIECE);
-                if left > PIECE {
-                    // Behind everybody who has become ready meanwhile.
-                    ready.at(now, Event::Rest(index, left - PIECE));
-                    None
-                } else {
-                    Some(index)
-                }
+                now += left;
+                answered = Some(index);
             }
-        };
+        }
         if let Some(Request { name, arrives, .. }) = answered.map(|index| REQUESTS[index]) {
             let after = now - arrives;
-            outcomes.push(Outcome::Response { name, after });
+            run.outcomes.push(Outcome::Response { name, after });
         }
+        let end = now;
+        run.handled.push(Handled {
+            event,
+            ready,
+            begin,
+            end,
+        });
     }
-    outcomes
+    run
 }
 // ANCHOR_END: simulate
 
 /// Events with the time from which each is ready. What has been ready for longest comes first; of two that are
 /// ready at once, the one that was entered first.
 #[derive(Default)]
-struct Ready {
+struct Queue {
     heap: BinaryHeap<Reverse<(Micros, u64, Event)>>,
     entered: u64,
 }
 
-impl Ready {
-    fn at(&mut self, time: Micros, event: Event) {
+impl Queue {
+    fn add(&mut self, time: Micros, event: Event) {
         self.heap.push(Reverse((time, self.entered, event)));
         self.entered += 1;
     }
@@ -259,7 +291,7 @@ mod tests {
     #[test]
     fn everybody_is_answered_once_and_every_timer_fires() {
         for cure in [Cure::Inline, Cure::Offload, Cure::Pieces] {
-            let outcomes = simulate(cure);
+            let outcomes = simulate(cure).outcomes;
             assert_eq!(outcomes.len(), REQUESTS.len() + TIMERS.len(), "{cure}");
             for request in REQUESTS {
                 let time = time_of(request.name, &outcomes);
@@ -268,20 +300,33 @@ mod tests {
         }
     }
 
+    /// One thread: it is in one place at a time, and never works on what is not there yet.
+    #[test]
+    fn the_loop_does_one_thing_after_the_other() {
+        for cure in [Cure::Inline, Cure::Offload, Cure::Pieces] {
+            let mut free = 0;
+            for handled in simulate(cure).handled {
+                assert!(handled.begin >= free.max(handled.ready), "{handled:?}");
+                assert!(handled.end >= handled.begin, "{handled:?}");
+                free = handled.end;
+            }
+        }
+    }
+
     #[test]
     fn only_inline_makes_the_others_wait_for_the_long_one() {
         for name in ['C', 'D', 'E'] {
-            assert!(time_of(name, &simulate(Cure::Inline)) > 190 * MS);
-            assert!(time_of(name, &simulate(Cure::Offload)) <= 2 * MS);
+            assert!(time_of(name, &simulate(Cure::Inline).outcomes) > 190 * MS);
+            assert!(time_of(name, &simulate(Cure::Offload).outcomes) <= 2 * MS);
             // One piece, and the others who were as unlucky.
-            assert!(time_of(name, &simulate(Cure::Pieces)) <= 4 * MS);
+            assert!(time_of(name, &simulate(Cure::Pieces).outcomes) <= 4 * MS);
         }
     }
 
     /// All the work is done by one thread, so the one that yields pays: it is last.
     #[test]
     fn pieces_cost_the_long_one_what_the_others_take() {
-        let outcomes = simulate(Cure::Pieces);
+        let outcomes = simulate(Cure::Pieces).outcomes;
         let others = 4 * 2 * MS + 3 * TIMER_WORK;
         assert_eq!(time_of('B', &outcomes), 200 * MS + others - MS);
     }

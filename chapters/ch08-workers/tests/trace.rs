@@ -3,10 +3,11 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::*;
 use grader::Ending;
-use grader::chapter::{Demonstration, assert_recorder_equals_strace, recorded};
+use grader::chapter::{Demonstration, assert_recorder_equals_strace, assert_same_output, recorded};
 use trace::Expected;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ch08-workers");
@@ -133,4 +134,16 @@ fn the_lag_is_measured_at_every_size() {
     assert!(idle >= 2, "{words}");
     assert_eq!(words.matches("workers, all busy").count(), idle, "{words}");
     assert_eq!(words.matches("times idle").count(), idle, "{words}");
+}
+
+/// The book shows what the simulation computes. (To write the files anew: `ch08-workers figure` and `ch08-workers player`.)
+#[test]
+fn the_pictures_of_the_book_are_those_of_the_simulation() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src");
+    for (part, file) in [
+        ("figure", "images/08-workers.svg"),
+        ("player", "players/ch08-workers.html"),
+    ] {
+        assert_same_output(&printed(&[part]), book.join(file));
+    }
 }
