@@ -2,7 +2,8 @@
 //!
 //! The loop's lag is measured by the reactor itself: a timer every few milliseconds, when it was due against when it
 //! ran. A client beside it asks for `GET /` again and again. Then the same with one connection for each worker
-//! on which `GET /work/200` is always in flight.
+//! on which `GET /work/200` is always in flight. Idle and busy take turns, a second each, so that whatever else the
+//! machine does meanwhile falls on both alike.
 //!
 //! Three sizes: one worker fewer than cores, so that the loop has a core left; as many; and twice as many.
 
@@ -30,13 +31,12 @@ const WORK: &str = "/work/200";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long each measurement takes, in seconds
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=600))]
+    /// How long each size is measured, in seconds: idle, and as long again busy
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=600))]
     seconds: u16,
 }
 
 pub(crate) fn lag(options: Options) -> Result<()> {
-    let time = Duration::from_secs(options.seconds.into());
     let cores = cores();
     say!("{cores} cores; times in ms: half of all, 99 of 100, all were not longer");
     say!("");
@@ -46,10 +46,14 @@ pub(crate) fn lag(options: Options) -> Result<()> {
     let mut sizes = vec![spare_cores(), cores, 2 * cores];
     sizes.dedup();
     for workers in sizes {
-        let idle = measure(workers, false, time)?;
-        say!("{:26}{idle}", format!("{workers} workers, idle"));
-        let working = measure(workers, true, time)?;
-        say!("{:26}{working}", format!("{workers} workers, all busy"));
+        let (mut idle, mut working) = (Measured::default(), Measured::default());
+        for _ in 0..options.seconds {
+            idle.add(&measure(workers, false)?);
+            working.add(&measure(workers, true)?);
+        }
+        let s = if workers == 1 { "" } else { "s" };
+        say!("{:26}{idle}", format!("{workers} worker{s}, idle"));
+        say!("{:26}{working}", format!("{workers} worker{s}, all busy"));
         let ratio =
             working.lag.percentile(99.0).as_secs_f64() / idle.lag.percentile(99.0).as_secs_f64();
         say!("{:26}{:>24}", "", format!("p99: {ratio:.1} times idle"));
@@ -57,10 +61,19 @@ pub(crate) fn lag(options: Options) -> Result<()> {
     Ok(())
 }
 
+#[derive(Default)]
 struct Measured {
     lag: Histogram,
     replies: Histogram,
     jobs: u64,
+}
+
+impl Measured {
+    fn add(&mut self, other: &Measured) {
+        self.lag.add(&other.lag);
+        self.replies.add(&other.replies);
+        self.jobs += other.jobs;
+    }
 }
 
 impl std::fmt::Display for Measured {
@@ -78,8 +91,11 @@ impl std::fmt::Display for Measured {
     }
 }
 
-/// A server of its own, for so long.
-fn measure(workers: usize, busy: bool, time: Duration) -> Result<Measured> {
+/// Idle and busy change places after this time.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// A server of its own, for one round.
+fn measure(workers: usize, busy: bool) -> Result<Measured> {
     let mut reactor = Reactor::new(Limits::default())?;
     let size = Size {
         workers,
@@ -104,7 +120,7 @@ fn measure(workers: usize, busy: bool, time: Duration) -> Result<Measured> {
     let asker = thread::spawn(move || ask(socket, "/", EVERY, &ended));
 
     let metronome = Metronome {
-        end: Instant::now().after(time),
+        end: Instant::now().after(ROUND),
         over,
     };
     let metronome = reactor.register(Box::new(metronome), 0)?;
