@@ -21,7 +21,7 @@
 //!
 //! # A guard that lives too long
 //!
-//! The worker's loop is often written like this (the first edition of many a tutorial has it):
+//! The worker's loop is often written like this:
 //!
 //! ```ignore
 //! while let Some(job) = desk.lock().unwrap().jobs.pop_front() {
@@ -179,7 +179,9 @@ impl<K: Send + 'static> Pool<K> {
     pub(crate) fn wake_again(&self) -> sys::Result<()> {
         self.shared.waker.wake()
     }
+}
 
+impl<K> Pool<K> {
     /// Ends all threads and waits for them. Jobs that nobody has begun are thrown away; those that are running
     /// are asked to stop.
     pub fn close(&self) {
@@ -192,7 +194,7 @@ impl<K: Send + 'static> Pool<K> {
         drop(unbegun);
         self.shared.news.notify_all();
         for thread in self.threads.take() {
-            // It cannot have panicked: tasks are caught, and the rest is above.
+            // It cannot have panicked: tasks are caught, and the rest is in this file.
             let _ = thread.join();
         }
     }
@@ -201,12 +203,7 @@ impl<K: Send + 'static> Pool<K> {
 /// Forgotten or not, no thread outlives its pool.
 impl<K> Drop for Pool<K> {
     fn drop(&mut self) {
-        self.shared.stop.0.store(true, Ordering::Relaxed);
-        lock(&self.shared.desk).open = false;
-        self.shared.news.notify_all();
-        for thread in self.threads.take() {
-            let _ = thread.join();
-        }
+        self.close();
     }
 }
 

@@ -255,6 +255,10 @@ pub(crate) fn player() -> Result<()> {
             for note in notes(&rows, run, *time) {
                 say!("<span class=\"player-note\">{note}</span>");
             }
+            say!(
+                "<span class=\"player-now\">{}</span>",
+                summary(&rows, *time)
+            );
             say!("</li>");
         }
         say!("</ol>");
@@ -341,6 +345,31 @@ fn notes(rows: &[Row], run: &Run, time: Micros) -> Vec<String> {
     notes
 }
 
+/// Who is where, for a reader without pictures.
+fn summary(rows: &[Row], now: Micros) -> String {
+    let begun = || rows.iter().filter(|row| row.begin <= now);
+    let names = |rows: Vec<&Row>| match rows.as_slice() {
+        [] => "nobody".to_owned(),
+        rows => {
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+            names.join(" ")
+        }
+    };
+    let is = |row: &Row, kind| {
+        row.parts
+            .iter()
+            .any(|(part, from, to)| *part == kind && (*from..*to).contains(&now))
+    };
+    let in_hand = |kind| names(begun().filter(|row| is(row, kind)).collect());
+    format!(
+        "Now: on the loop {}; waiting for it {}; on a worker {}; done {}.",
+        in_hand(Kind::Loop),
+        in_hand(Kind::Waits),
+        in_hand(Kind::Worker),
+        names(begun().filter(|row| row.end <= now).collect())
+    )
+}
+
 /// `158.0 ms late` out of `fired 158.0 ms late`.
 fn late(outcome: &str) -> &str {
     outcome.strip_prefix("fired ").unwrap_or(outcome)
@@ -349,7 +378,7 @@ fn late(outcome: &str) -> &str {
 /// The time line at one moment, as JSON. No text in it needs an escape.
 fn view(rows: &[Row], now: Micros) -> String {
     let mut drawn = Vec::new();
-    for row in rows.iter().filter(|row| row.begin <= now) {
+    for row in rows {
         let parts: Vec<String> = row
             .parts
             .iter()
