@@ -3,7 +3,10 @@
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use grader::peer::Connect;
 use grader::wait::wait_for;
 use grader::{DEADLINE, Peer, Program, Server, probe};
 
@@ -12,6 +15,16 @@ pub const DONE: &[u8] = b"done\r\n";
 
 /// More work than any test waits for, in milliseconds: whoever is answered meanwhile was not made to wait for it.
 pub const ENDLESS: &str = "/work/60000";
+
+/// How long a reply may take: a worker has to use so much CPU time for it, and may get little on a machine that has much
+/// to do.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Held by a test that keeps workers busy: two of them at a time would only make each other slow.
+pub fn busy() -> MutexGuard<'static, ()> {
+    static BUSY: Mutex<()> = Mutex::new(());
+    BUSY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The server with these options.
 #[track_caller]
@@ -22,7 +35,7 @@ pub fn start(options: &[&str]) -> Server {
 
 #[track_caller]
 pub fn connect(server: &Server) -> Peer {
-    fine(Peer::connect(server.addr()))
+    fine(Connect::to(server.addr()).deadline(PATIENCE).connect())
 }
 
 /// A `GET` request that leaves the connection open.

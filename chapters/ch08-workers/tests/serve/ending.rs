@@ -18,14 +18,20 @@ pub fn report(server: &Server) -> String {
     server.output().stderr
 }
 
+/// Requests and signal are there at once, so no job is done when the server begins to drain.
 #[test]
 fn what_the_pool_has_begun_is_answered() {
     let server = start(&["--workers", "1"]);
     let mut peers = [(); 3].map(|()| connect(&server));
     for peer in &mut peers {
-        ask(peer, "/work/50", &server);
+        expect_ok(peer, &get("/"), HELLO);
+    }
+    assert!(server.pause());
+    for peer in &mut peers {
+        fine(peer.send(&get("/work/10")));
     }
     server.signal(SIGTERM);
+    server.resume();
     for peer in &mut peers {
         let reply = reply(peer);
         assert_eq!((reply.status, reply.closes), (200, true));
@@ -38,6 +44,7 @@ fn what_the_pool_has_begun_is_answered() {
 /// A thread that has work for a minute is asked to stop, and does. Without that, the process would last for as long.
 #[test]
 fn asked_twice_it_ends_at_once() {
+    let _busy = busy();
     let server = start(&["--workers", "2"]);
     let mut peers = [(); 3].map(|()| connect(&server));
     for peer in &mut peers {

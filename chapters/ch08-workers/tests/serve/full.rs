@@ -6,6 +6,7 @@ use grader::{DEADLINE, wait_until};
 
 #[test]
 fn whoever_finds_the_queue_full_is_refused() {
+    let _busy = busy();
     let server = start(&["--workers", "1", "--queue", "2"]);
     let mut peers = [(); 3].map(|()| connect(&server));
     for peer in &mut peers {
@@ -25,6 +26,7 @@ fn whoever_finds_the_queue_full_is_refused() {
 
 #[test]
 fn a_place_that_is_free_again_is_used() {
+    let _busy = busy();
     let server = start(&["--workers", "1", "--queue", "0"]);
     let mut peers = [(); 2].map(|()| connect(&server));
     // Both are there at once, in this order.
@@ -42,6 +44,7 @@ fn a_place_that_is_free_again_is_used() {
 /// `--when-full wait`: no 503, and nobody is forgotten.
 #[test]
 fn whoever_finds_the_queue_full_may_wait_instead() {
+    let _busy = busy();
     let server = start(&["--workers", "1", "--queue", "0", "--when-full", "wait"]);
     let mut peers = [(); 4].map(|()| connect(&server));
     assert!(server.pause());
@@ -63,6 +66,7 @@ fn whoever_finds_the_queue_full_may_wait_instead() {
 
 #[test]
 fn nothing_is_read_from_a_client_that_waits() {
+    let _busy = busy();
     let server = start(&["--workers", "1", "--queue", "0", "--when-full", "wait"]);
     let mut busy = connect(&server);
     ask(&mut busy, ENDLESS, &server);
@@ -82,6 +86,7 @@ fn nothing_is_read_from_a_client_that_waits() {
 /// Whoever leaves while it waits costs no worker anything.
 #[test]
 fn whoever_leaves_the_line_is_forgotten() {
+    let _busy = busy();
     let server = start(&["--workers", "1", "--queue", "0", "--when-full", "wait"]);
     let mut busy = connect(&server);
     let mut leave = [(); 5].map(|()| connect(&server));
@@ -90,7 +95,7 @@ fn whoever_leaves_the_line_is_forgotten() {
     let open = descriptors(&server);
     assert!(server.pause());
     // Long enough for the others to leave, also on a machine that has much to do.
-    fine(busy.send(&get("/work/1000")));
+    fine(busy.send(&get("/work/400")));
     for peer in &mut leave {
         fine(peer.send(&get("/work/1")));
     }

@@ -28,6 +28,7 @@ fn the_routes_of_this_chapter() {
 /// Whatever the workers do, and for however long: nobody else notices.
 #[test]
 fn the_loop_is_not_blocked() {
+    let _busy = busy();
     let server = start(&["--workers", "2"]);
     let mut busy = [connect(&server), connect(&server)];
     for peer in &mut busy {
@@ -81,11 +82,12 @@ fn a_client_that_has_half_closed_gets_its_reply() {
 }
 
 /// Work that takes long enough for its client to leave before it is done, also on a machine that has much to do.
-const ABANDONED: &str = "/work/500";
+const ABANDONED: &str = "/work/300";
 
 /// The first client leaves while its job runs. The second one gets its descriptor, and its slot.
 #[test]
 fn a_result_for_somebody_who_has_left_reaches_nobody() {
+    let _busy = busy();
     let server = start(&["--workers", "1"]);
     let mut witness = connect(&server);
     expect_ok(&mut witness, &get("/"), HELLO);
@@ -112,6 +114,7 @@ fn a_result_for_somebody_who_has_left_reaches_nobody() {
 /// The same, and the second client waits for a result of its own.
 #[test]
 fn a_result_for_somebody_who_has_left_is_not_taken_for_another() {
+    let _busy = busy();
     let server = start(&["--workers", "1"]);
     let open = descriptors(&server);
     let mut first = connect(&server);
