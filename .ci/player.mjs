@@ -117,7 +117,7 @@ for (const page of pages) {
     await done();
 }
 same(withPlayers.flatMap(([, ids]) => ids).sort(),
-    ["ch02-select", "ch03-poll", "ch04-epoll-lt", "ch05-epoll-et", "ch06-reactor", "ch06-silence", "ch07-eventfd", "ch07-rearmed", "ch07-timerfd"], "the players");
+    ["ch02-select", "ch03-poll", "ch04-epoll-lt", "ch05-epoll-et", "ch06-reactor", "ch06-silence", "ch07-eventfd", "ch07-rearmed", "ch07-timerfd", "ch08-workers"], "the players");
 
 for (const [page, ids] of withPlayers) {
     const { tab, errors, done } = await open(page);
