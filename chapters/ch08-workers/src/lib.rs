@@ -14,7 +14,6 @@ pub mod dns;
 pub mod pieces;
 pub mod pool;
 pub mod simulation;
-mod waker;
 pub mod workers;
 
 pub use pieces::cut_into_pieces;

@@ -23,7 +23,7 @@ use sys::EPOLLIN;
 
 use crate::burn::burn;
 use crate::pool::Stop;
-use crate::waker::{Waker, Wakeups};
+use ch07_wakeups::{Waker, Wakeups};
 
 /// How long everybody else waits at most for a piece. Longer pieces make the loop late, shorter ones spend more
 /// on the turns between them: a turn costs a few microseconds.

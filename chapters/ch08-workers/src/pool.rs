@@ -43,7 +43,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::{fmt, io};
 
-use crate::waker::Waker;
+use ch07_wakeups::Waker;
 
 /// What a worker runs. It gets a [`Stop`], to look at now and then.
 type Task = Box<dyn FnOnce(&Stop) + Send>;

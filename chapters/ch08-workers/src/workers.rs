@@ -32,7 +32,7 @@ use sys::EPOLLIN;
 
 use crate::burn::burn;
 use crate::pool::Pool;
-use crate::waker::{Waker, Wakeups};
+use ch07_wakeups::{Waker, Wakeups};
 
 /// Results that are delivered in one turn. Each one is a reply, with a `write`: as with every other kind of work,
 /// the rest waits until everybody else was looked at.

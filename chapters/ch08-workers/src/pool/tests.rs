@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sys::{POLLIN, PollFd};
 
 use super::*;
-use crate::waker::Wakeups;
+use ch07_wakeups::Wakeups;
 
 /// A longer wait than this means that something was forgotten.
 const DEADLINE: Duration = Duration::from_secs(10);
