@@ -4,7 +4,7 @@ mod common;
 use std::fs;
 use std::path::PathBuf;
 
-use common::{Clone, running};
+use common::{Clone, Terminal, running};
 use grader::{DEADLINE, wait_until};
 
 #[test]
@@ -110,15 +110,24 @@ fn kill_ends_the_build_of_a_break() {
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
     let manifest = manifest.replacen("[package]", "[package]\nbuild = \"src/hangs.rs\"", 1);
     fs::write(package.join("Cargo.toml"), manifest).unwrap();
-    let mut terminal = clone.terminal(80, &["break", "ex01", "no-thread"]);
+    // Not as the first process of its session: at the end of that one the kernel hangs up on all of them.
+    let script = format!(
+        "{} break ex01 no-thread & echo \"[pid $!]\"; wait; echo '(ended)'; read enter",
+        common::WORKSHOP
+    );
+    let mut terminal = Terminal::shell(&clone, 80, &script);
     let builds = || fs::read_to_string(&mark).is_ok_and(|path| !path.is_empty());
     wait_until(12 * DEADLINE, builds).expect("the build script runs");
     let script = PathBuf::from(fs::read_to_string(&mark).unwrap());
     assert!(running(&script) > 0);
-    sys::kill(terminal.pid(), sys::SIGTERM).unwrap();
-    terminal.end();
-    terminal.expect_restored();
+    let text = terminal.text();
+    let (_, pid) = text.split_once("[pid ").expect("its number");
+    let (pid, _) = pid.split_once(']').expect("its number");
+    sys::kill(pid.parse().expect("a number"), sys::SIGTERM).unwrap();
+    terminal.wait_for("(ended)");
     wait_until(DEADLINE, || running(&script) == 0).expect("the build is gone");
+    terminal.press("\r");
+    terminal.expect_end(0);
 }
 
 #[test]
