@@ -86,8 +86,7 @@ fn text_before_the_turns(recording: &Path, length: usize) -> std::io::Result<Opt
                 0 => 0,
                 _ => text[begin..end]
                     .iter()
-                    .position(|byte| *byte == b'
-')
+                    .position(|byte| *byte == b'\n')
                     .map_or(end, |at| begin + at + 1),
             };
             return Ok(Some(text[whole..end].to_vec()));
