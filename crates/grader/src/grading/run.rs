@@ -318,6 +318,12 @@ impl Run {
         }
     }
 
+    /// The server has survived what its clients have done, also when they have left: for a check that goes on with
+    /// another one.
+    pub fn expect_survival(&self) -> Result<(), Trouble> {
+        self.unseen_trouble().map_or(Ok(()), Err)
+    }
+
     /// A symptom that no client saw: the server panicked in a thread of its own, or has ended.
     pub(super) fn unseen_trouble(&self) -> Option<Trouble> {
         let server = self.server.as_ref()?;
