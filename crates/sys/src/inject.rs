@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::errno::{Errno, Result};
 
@@ -16,6 +17,7 @@ use crate::errno::{Errno, Result};
 /// | FAULT | `error=EMFILE` | the call is not made; it fails with this error |
 /// | | `retval=7` | `read`, `write`, `writev`: the call is made with a length of at most 7, a *short count* |
 /// | | `retval=0` | the calls that return 0 for success, and the waits: not made, returns 0 |
+/// | | `delay_enter=2000` | the call is made, so many microseconds later |
 /// | WHEN | `3` | the third call only, counted from 1 over all threads |
 /// | | `3+` | the third and all later ones; `3+2`: the third, fifth, seventh... |
 /// | | `2..5` | the second to the fifth; `2..8+3`: the second, fifth, eighth |
@@ -43,6 +45,8 @@ enum Fault {
     AtMost(usize),
     /// Does not make the call, and returns 0.
     Nothing,
+    /// Makes the call after a sleep: what another thread does meanwhile comes before it.
+    Late(Duration),
 }
 
 /// Which calls are hit: every `step`-th from `first` to `last`.
@@ -250,7 +254,10 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 );
             };
             if fault.replace(Fault::Error(errno)).is_some() {
-                return reader.mistake(at, "a rule has one fault: error= or retval=, once");
+                return reader.mistake(
+                    at,
+                    "a rule has one fault: error=, retval= or delay_enter=, once",
+                );
             }
         } else if reader.takes("retval=") {
             let at = reader.at;
@@ -267,14 +274,29 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 }
             };
             if fault.replace(made_up).is_some() {
-                return reader.mistake(at, "a rule has one fault: error= or retval=, once");
+                return reader.mistake(
+                    at,
+                    "a rule has one fault: error=, retval= or delay_enter=, once",
+                );
+            }
+        } else if reader.takes("delay_enter=") {
+            let delay = reader.number("delay_enter")?;
+            let late = Fault::Late(Duration::from_micros(delay));
+            if fault.replace(late).is_some() {
+                return reader.mistake(
+                    at,
+                    "a rule has one fault: error=, retval= or delay_enter=, once",
+                );
             }
         } else if reader.takes("when=") {
             if when.replace(parse_when(reader)?).is_some() {
                 return reader.mistake(at, "a rule has one when=");
             }
         } else {
-            return reader.mistake(at, "expected error=NAME, retval=NUMBER or when=WHEN");
+            return reader.mistake(
+                at,
+                "expected error=NAME, retval=NUMBER, delay_enter=MICROSECONDS or when=WHEN",
+            );
         }
     }
     match reader.rest().chars().next() {
@@ -284,7 +306,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let Some(fault) = fault else {
         return reader.mistake(
             reader.at,
-            "the rule has no fault; add :error=NAME or :retval=NUMBER",
+            "the rule has no fault; add :error=NAME, :retval=NUMBER or :delay_enter=MICROSECONDS",
         );
     };
     Ok(Rule {
@@ -344,11 +366,15 @@ pub(crate) fn install(injection: Injection) {
 }
 
 fn hit(name: &str) -> Option<Fault> {
-    INJECTION
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .as_mut()?
-        .hit(name)
+    let mut injection = INJECTION.lock().unwrap_or_else(PoisonError::into_inner);
+    let fault = injection.as_mut()?.hit(name);
+    // Given back before the sleep, which would else hold up every other thread's calls.
+    drop(injection);
+    if let Some(Fault::Late(delay)) = fault {
+        std::thread::sleep(delay);
+        return None;
+    }
+    fault
 }
 
 /// The result that is put in the place of this call's own, if one is. Not for the calls that can be
@@ -357,7 +383,7 @@ pub(crate) fn fault(name: &str) -> Option<Result<usize>> {
     match hit(name)? {
         Fault::Error(errno) => Some(Err(errno)),
         Fault::Nothing => Some(Ok(0)),
-        Fault::AtMost(_) => None,
+        Fault::AtMost(_) | Fault::Late(_) => None,
     }
 }
 
@@ -366,7 +392,7 @@ pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize) {
     match hit(name) {
         Some(Fault::Error(errno)) => (Some(errno), len),
         Some(Fault::AtMost(most)) => (None, len.min(most)),
-        Some(Fault::Nothing) | None => (None, len),
+        Some(Fault::Nothing | Fault::Late(_)) | None => (None, len),
     }
 }
 
@@ -393,6 +419,7 @@ mod tests {
         assert_eq!(hits("read:retval=7:when=2..8+3", "read", 12), [2, 5, 8]);
         assert_eq!(hits("read,write:error=EINTR:when=2", "write", 3), [2]);
         assert_eq!(hits("read:error=EINTR", "write", 3), []);
+        assert_eq!(hits("read:delay_enter=5:when=2", "read", 3), [2]);
     }
 
     #[test]
@@ -421,6 +448,8 @@ mod tests {
             ("read:error=EINTR:when=1+0", 25, "never move on"),
             ("read:error=EINTR:when=x", 23, "whole number"),
             ("read:error=EINTR:retval=3", 25, "one fault"),
+            ("read:retval=3:delay_enter=3", 23, "one fault"),
+            ("read:delay_enter=2ms", 18, "whole number, not \"2ms\""),
             ("read:error=EINTR:when=1:when=2", 25, "one when="),
             ("read:error=EINTR:delay=3", 18, "expected error=NAME"),
             ("read:error=EINTR;write", 23, "no fault"),

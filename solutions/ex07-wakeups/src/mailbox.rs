@@ -1,17 +1,8 @@
 //! The mailbox: the second thread puts messages in, and the loop takes them out.
 //!
 //! The queue alone is not enough. The loop sleeps in `epoll_wait`, where it sees no queue: somebody must wake it. And the
-//! order of the steps decides whether a message is ever seen:
-//!
-//! ```text
-//!     the second thread                      the loop
-//!
-//!  1  puts its message into the queue     1  consumes the wakeup
-//!  2  wakes the loop                      2  takes all that is in the queue
-//! ```
-//!
-//! Whatever step of the left column comes between two steps of the right one, no message is left behind in the queue with
-//! nobody awake.
+//! order of the steps decides whether a message is ever seen. The two threads run at the same time: whatever one does between
+//! two steps of the other, no message may be left behind in the queue with nobody awake.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -45,7 +36,7 @@ impl Mailbox {
 
     /// Puts a message in, and wakes the loop. For any thread.
     pub(crate) fn post(&self, message: Message) -> Result<()> {
-        // First the message and then the wake: the loop that wakes up must find it.
+        // First the message, then the wake: the loop that wakes up must find it.
         self.lock().push(message);
         self.waker.wake()
     }
@@ -54,8 +45,8 @@ impl Mailbox {
     ///
     /// There may be more of them than wakeups, because wakes merge; or none, if they were taken before.
     pub(crate) fn take(&self) -> Result<Vec<Message>> {
-        // First the wakeup and then the look. A message that comes after the look has a wakeup of its own, and that must
-        // not be consumed here.
+        // First the wakeup, then the look: a message that comes after the look has a wakeup of its own, which must not be
+        // consumed here.
         self.waker.clear()?;
         Ok(std::mem::take(&mut *self.lock()))
     }

@@ -137,25 +137,9 @@ impl Reactor {
     fn turn(&mut self, events: &mut [EpollEvent]) -> Result<()> {
         // Who joins the line from now on waits for the next turn.
         let in_line = self.line.len();
-        let timeout = if in_line == 0 { UNTIL_AN_EVENT } else { 0 };
-        self.alarm.set(self.timers.next_deadline())?;
-        let count = match sys::epoll_wait(&self.epoll, events, timeout) {
-            Ok(count) => count,
-            // A signal came first that is not blocked (or it was stopped, and goes on).
-            Err(Errno::EINTR) => 0,
-            Err(errno) => bail!("epoll_wait: {errno}"),
-        };
+        let count = self.wait(events, in_line > 0)?;
         for event in &events[..count] {
-            match Token::from_bits(event.data()) {
-                Token::LISTENER => self.accept()?,
-                // What is due is run in every turn, whatever has woken us.
-                Token::ALARM => self.alarm.silence()?,
-                Token::WAKER => self.hear()?,
-                Token::SIGNALS => self.is_over = true,
-                token => self.serve(token, |connection, reactor| {
-                    connection.ready(*event, reactor)
-                }),
-            }
+            self.react(*event)?;
         }
         for _ in 0..in_line {
             if let Some(token) = self.line.pop_front() {
@@ -169,6 +153,35 @@ impl Reactor {
         if self.a_place_is_free {
             self.a_place_is_free = false;
             self.watch_listener(true)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something happens, and returns how many events there are. Not if somebody is `in_line`: then it only looks.
+    ///
+    /// The sleep has no time-out. So the alarm must be set for the nearest deadline, whatever has moved it since the last
+    /// sleep: a request, a message, or that the alarm has rung.
+    fn wait(&mut self, events: &mut [EpollEvent], in_line: bool) -> Result<usize> {
+        self.alarm.set(self.timers.next_deadline())?;
+        let timeout = if in_line { 0 } else { UNTIL_AN_EVENT };
+        match sys::epoll_wait(&self.epoll, events, timeout) {
+            Ok(count) => Ok(count),
+            // It was stopped and goes on, or a signal came that is not blocked.
+            Err(Errno::EINTR) => Ok(0),
+            Err(errno) => bail!("epoll_wait: {errno}"),
+        }
+    }
+
+    /// Does what an event asks for. What is due need not be run here: each turn does that, whatever has woken it.
+    fn react(&mut self, event: EpollEvent) -> Result<()> {
+        match Token::from_bits(event.data()) {
+            Token::LISTENER => self.accept()?,
+            Token::ALARM => self.alarm.silence()?,
+            Token::WAKER => self.hear()?,
+            Token::SIGNALS => self.is_over = true,
+            token => self.serve(token, |connection, reactor| {
+                connection.ready(event, reactor)
+            }),
         }
         Ok(())
     }

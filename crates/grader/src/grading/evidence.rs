@@ -98,6 +98,12 @@ impl Case<'_> {
                 );
             }
         }
+        for counter in &scene.counters {
+            add(
+                counter.to_string(),
+                &format!("/proc/PID/fdinfo/{}", counter.fd),
+            );
+        }
         let no_room = |call: &&Call| {
             call.name == "read" && call.args.get(2).is_some_and(|len| len.to_string() == "0")
         };

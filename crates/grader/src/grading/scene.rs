@@ -8,7 +8,7 @@ use std::time::Duration;
 use trace::{Call, Event, Parser};
 
 use crate::child::{Ending, Output, Server};
-use crate::probe::{self, Answer, Epoll, Question, State, TcpRow, Thread};
+use crate::probe::{self, Answer, Counter, Epoll, Question, State, TcpRow, Thread};
 use crate::wait::{Activity, idle_cpu, wait_until};
 
 /// How much of a recording is read from its end: more than all the calls that a page shows.
@@ -31,6 +31,8 @@ pub struct Scene {
     pub answer: Option<Answer>,
     /// Its epoll instances.
     pub epolls: Vec<Epoll>,
+    /// Its eventfds and timerfds.
+    pub counters: Vec<Counter>,
     /// Its sockets with the listener's port.
     pub rows: Vec<TcpRow>,
     /// Its descriptors: number, and inode for a socket.
@@ -67,6 +69,7 @@ impl Scene {
                 probe::question(pid, call).ok().flatten()
             });
             scene.epolls = probe::epolls(pid).unwrap_or_default();
+            scene.counters = probe::counters(pid).unwrap_or_default();
             scene.sockets = probe::sockets(pid).unwrap_or_default();
             scene.descriptors = probe::descriptors(pid)
                 .map(|all| all.len())
