@@ -10,11 +10,16 @@ pub(super) const EXERCISE: Exercise = Exercise {
         Check {
             name: "a request is answered, and then it sleeps",
             run: http::a_request_is_answered,
-            suspects: no_suspects,
+            suspects: http::sleeps_suspects,
         },
         Check {
             name: "the alarm rings at a deadline, and is silent afterwards",
             run: http::the_alarm_rings,
+            suspects: http::alarm_suspects,
+        },
+        Check {
+            name: "one alarm serves all deadlines",
+            run: http::one_alarm_serves_all,
             suspects: http::alarm_suspects,
         },
         Check {
@@ -26,11 +31,6 @@ pub(super) const EXERCISE: Exercise = Exercise {
             name: "no turn of the loop is in vain before a deadline",
             run: http::no_turn_is_in_vain,
             suspects: http::in_vain_suspects,
-        },
-        Check {
-            name: "one alarm serves all deadlines",
-            run: http::one_alarm_serves_all,
-            suspects: http::alarm_suspects,
         },
         Check {
             name: "another thread wakes the loop",

@@ -258,6 +258,8 @@ catalogue! {
          thread is started."
     SIGNAL_UNHEARD "signal-unheard" "ch06-reactor" "SIGTERM came, and the server went back to sleep"
         "Blocked and not read, a signal does nothing at all. Watch the signalfd, and end when it is readable."
+    UNCLEAN_END "unclean-end" "ch06-reactor" "SIGTERM ended the server, and the server called it a failure"
+        "Who sends SIGTERM wants the server to end. That it does is a success: the status is 0."
 }
 
 #[cfg(test)]

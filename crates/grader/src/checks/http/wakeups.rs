@@ -3,20 +3,28 @@
 //! The server has a second thread, and routes that make the two talk ([`http::Errand`]). What is on its way between them, no
 //! client sees; but a loop that sleeps in its wait although a reply is due has missed something, for certain.
 
+use std::time::{Duration, Instant};
+
 use super::timers::is_told;
 use super::waits::{calls, waits_for_replies};
 use super::{Ask, Http, died_of_a_signal, while_it_is_held};
-use crate::child::Ending;
+use crate::child::{Ending, Server};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::probe::{Counter, Holds};
-use crate::wait::wait_until_asleep;
+use crate::wait::{DEADLINE, idle_cpu, wait_until_asleep, wait_until_asleep_within};
 
 /// Symptoms in words, by which the suspects know them again.
 const IN_VAIN: &str = "turns of its loop";
-const WENT_BACK: &str = "went back to sleep";
+const DOES_NOT_END: &str = "does not end";
 
 /// A deadline that no check waits for.
 const FAR_AWAY_MS: u32 = 20_000;
+
+/// What a symptom of the first check means: it does not sleep, although the one deadline is far away.
+pub(crate) fn sleeps_suspects(case: &Case<'_>) -> Option<Bug> {
+    let is_set_again = case.has_call("timerfd_settime", "0");
+    (case.is_spin() && is_set_again).then_some(bug::ALARM_RINGS_EARLY)
+}
 
 /// Replies by timer, and then nothing more to do: what has woken the loop must be silent.
 pub(crate) fn the_alarm_rings(run: &mut Run) -> Result<(), Trouble> {
@@ -316,26 +324,36 @@ pub(crate) fn sigterm_ends_it(run: &mut Run) -> Result<(), Trouble> {
     run.steps
         .add("send the server SIGTERM: it must end, with status 0");
     server.signal(sys::SIGTERM);
-    // It returns when the server has ended, too.
-    let is_asleep = wait_until_asleep(&server).is_ok();
-    match server.ended() {
+    match wait_for_end(&server) {
         Some(Ending::Exited(0)) => {
             run.let_go();
             Ok(())
         }
         Some(ending) => Err(run.other(format!("SIGTERM came, and the server {ending}"))),
-        None if is_asleep => Err(run.other(format!("SIGTERM came, and the server {WENT_BACK}"))),
-        None => Err(run.other("SIGTERM came, and the server does not end")),
+        None => Err(run.other(format!("SIGTERM came, and the server {DOES_NOT_END}"))),
     }
+}
+
+/// Waits until the server has ended. Not for one that has gone to sleep, or does not come to rest.
+fn wait_for_end(server: &Server) -> Option<Ending> {
+    /// A server that is still busy after this time is looked at more closely.
+    const A_WHILE: Duration = Duration::from_secs(1);
+    let begin = Instant::now();
+    // It gives up at once when the server has ended.
+    while wait_until_asleep_within(server, A_WHILE).is_err()
+        && server.ended().is_none()
+        && begin.elapsed() < DEADLINE
+        && !idle_cpu(server).is_ok_and(|activity| activity.is_spin())
+    {}
+    server.ended_or_ending()
 }
 
 /// What a symptom means there.
 pub(crate) fn sigterm_suspects(case: &Case<'_>) -> Option<Bug> {
     match case.scene.ending {
         Some(Ending::Killed(signal)) if signal == sys::SIGTERM => Some(bug::SIGNAL_KILLS),
-        Some(_) => None,
-        None if is_told(case, WENT_BACK) => Some(bug::SIGNAL_UNHEARD),
-        None if case.is_spin() => Some(bug::SIGNAL_UNHEARD),
-        None => None,
+        Some(Ending::Exited(_)) if is_told(case, "SIGTERM came") => Some(bug::UNCLEAN_END),
+        None if is_told(case, DOES_NOT_END) => Some(bug::SIGNAL_UNHEARD),
+        _ => None,
     }
 }
