@@ -75,7 +75,7 @@ pub(super) const EXERCISE: Exercise = Exercise {
     ],
 };
 
-/// Two situations that the checks before have been about, each compared with the expected trace that the student has beside
+/// Three situations that the checks before have been about, each compared with the expected trace that the student has beside
 /// the exercise.
 fn its_calls_are_as_expected(run: &mut Run) -> Result<(), Trouble> {
     macro_rules! expected {
@@ -103,5 +103,12 @@ fn its_calls_are_as_expected(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;
     let mut client = Http::settled(run, "")?;
     client.exchange(&Ask::pingpong(1, 1))?;
-    compare(run, expected!("wakeup.trace"))
+    compare(run, expected!("wakeup.trace"))?;
+
+    run.start()?;
+    let _client = Http::settled(run, "")?;
+    http::end_by_sigterm(run)?;
+    compare(run, expected!("end.trace"))?;
+    run.let_go();
+    Ok(())
 }

@@ -317,18 +317,23 @@ pub(crate) fn earlier_suspects(case: &Case<'_>) -> Option<Bug> {
 
 /// `SIGTERM` is one more event: the server ends by itself, and says that all is well.
 pub(crate) fn sigterm_ends_it(run: &mut Run) -> Result<(), Trouble> {
-    let server = run.start()?;
+    run.start()?;
     let mut client = Http::settled(run, "")?;
     client.exchange(&Ask::pingpong(1, 1))?;
-    let _ = wait_until_asleep(&server);
+    end_by_sigterm(run)?;
+    run.let_go();
+    Ok(())
+}
+
+/// The server must end, with status 0.
+pub(crate) fn end_by_sigterm(run: &Run) -> Result<(), Trouble> {
+    let server = run.server();
+    let _ = wait_until_asleep(server);
     run.steps
         .add("send the server SIGTERM: it must end, with status 0");
     server.signal(sys::SIGTERM);
-    match wait_for_end(&server) {
-        Some(Ending::Exited(0)) => {
-            run.let_go();
-            Ok(())
-        }
+    match wait_for_end(server) {
+        Some(Ending::Exited(0)) => Ok(()),
         Some(ending) => Err(run.other(format!("SIGTERM came, and the server {ending}"))),
         None => Err(run.other(format!("SIGTERM came, and the server {DOES_NOT_END}"))),
     }
