@@ -15,16 +15,16 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// No slab gives its first slot to anybody: its tokens are those of the loop's own descriptors.
+    /// The tokens of the loop's own descriptors. No slab gives its first slots to anybody.
     pub(crate) const LISTENER: Token = Token::own(0);
     pub(crate) const ALARM: Token = Token::own(1);
     pub(crate) const WAKER: Token = Token::own(2);
     pub(crate) const SIGNALS: Token = Token::own(3);
 
-    const fn own(generation: u32) -> Token {
+    const fn own(slot: u32) -> Token {
         Token {
-            slot: 0,
-            generation,
+            slot,
+            generation: 0,
         }
     }
 
@@ -42,6 +42,9 @@ impl Token {
     }
 }
 
+/// How many slots belong to the loop's own descriptors.
+const OWN_SLOTS: usize = 4;
+
 /// Values under tokens.
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -58,12 +61,12 @@ struct Slot<T> {
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
-        let first = Slot {
+        let nobodys = || Slot {
             generation: 0,
             content: None,
         };
         Slab {
-            slots: vec![first],
+            slots: (0..OWN_SLOTS).map(|_| nobodys()).collect(),
             vacant: Vec::new(),
         }
     }
@@ -132,7 +135,7 @@ impl<T> Slab<T> {
 
     /// How many values it has, those that are taken out included.
     pub(crate) fn len(&self) -> usize {
-        // The first slot is neither vacant nor anybody's.
-        self.slots.len() - self.vacant.len() - 1
+        // The loop's own slots are neither vacant nor anybody's.
+        self.slots.len() - self.vacant.len() - OWN_SLOTS
     }
 }

@@ -227,13 +227,13 @@ catalogue! {
         "A timerfd without an interval expires once. Whenever the loop goes to sleep, it must be set for the nearest deadline that is \
          left."
     ALARM_RINGS_EARLY "alarm-rings-early" "ch06-reactor" "the alarm is set for a moment before the deadline"
-        "It rings, nothing is due yet, and it is set again, for a moment that is past. A timerfd takes nanoseconds: do not \
-         round down."
+        "It rings, nothing is due yet, it is set again for the same moment, and rings at once. A timerfd takes nanoseconds: do not \
+         round down. With TFD_TIMER_ABSTIME it takes a moment of the clock, and not a time from now."
     ZERO_DISARMS "zero-disarms" "ch06-reactor" "a deadline that was past has disarmed the timerfd"
         "To timerfd_settime a value of zero means: never. Set it for an absolute moment, or for a nanosecond at least."
     EARLIER_DEADLINE_MISSED "earlier-deadline-missed" "ch06-reactor" "the alarm is set for a later deadline than the nearest"
         "A new deadline can come before those that are there, also by a message of another thread. Compare it, and set the alarm \
-         anew before the loop sleeps."
+         anew before the loop sleeps. (And a moment is taken for a time from now where TFD_TIMER_ABSTIME is missing.)"
     NOT_THE_EARLIER_DEADLINE "not-the-earlier-deadline" "ch06-reactor" "a part of the work does not end at the earlier of two deadlines"
         "A part has a deadline of its own, and that of the whole. Whichever comes first counts."
     NOT_WOKEN "not-woken" "ch06-reactor" "a message came, and nobody woke the loop"
@@ -256,7 +256,7 @@ catalogue! {
     SIGNAL_KILLS "signal-kills" "ch06-reactor" "SIGTERM has killed the server, past its signalfd"
         "A signalfd gets a signal only if it is blocked in every thread. A new thread inherits what is blocked: block it before any \
          thread is started."
-    SIGNAL_UNHEARD "signal-unheard" "ch06-reactor" "SIGTERM came, and the server went back to sleep"
+    SIGNAL_UNHEARD "signal-unheard" "ch06-reactor" "SIGTERM came, and the server goes on"
         "Blocked and not read, a signal does nothing at all. Watch the signalfd, and end when it is readable."
     UNCLEAN_END "unclean-end" "ch06-reactor" "SIGTERM ended the server, and the server called it a failure"
         "Who sends SIGTERM wants the server to end. That it does is a success: the status is 0."
