@@ -257,6 +257,9 @@ pub(crate) fn waking_never_blocks(run: &mut Run) -> Result<(), Trouble> {
     let mut client = Http::settled(run, "")?;
     client.exchange(&Ask::wakes(100_000))?;
     client.exchange(&Ask::pingpong(10, 1))?;
+    // Whoever looks once for each wake needs a while. One that does not read its waker never sleeps, which the next step
+    // shows.
+    let _ = wait_until_asleep(run.server());
     run.expect_rest()
 }
 
