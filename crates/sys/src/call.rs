@@ -34,11 +34,12 @@ macro_rules! syscall {
             $crate::call::check($call)
         } else {
             let asked = $len;
-            let (error, $len) = $crate::inject::limit($name, asked);
+            let (error, $len, pause) = $crate::inject::limit($name, asked);
             let outcome = match error {
                 Some(errno) => Err(errno),
                 None => $crate::call::check($call),
             };
+            $crate::inject::pause(pause);
             syscall!(record $name, outcome, error.is_some() || $len < asked, |$outcome| $arguments)
         }
     }};

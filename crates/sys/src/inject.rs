@@ -18,6 +18,7 @@ use crate::errno::{Errno, Result};
 /// | | `retval=7` | `read`, `write`, `writev`: the call is made with a length of at most 7, a *short count* |
 /// | | `retval=0` | the calls that return 0 for success, and the waits: not made, returns 0 |
 /// | | `delay_enter=2000` | the call is made, so many microseconds later |
+/// | | `delay_exit=2000` | `read`, `write`, `writev`: the call is made, and returns so many microseconds later |
 /// | WHEN | `3` | the third call only, counted from 1 over all threads |
 /// | | `3+` | the third and all later ones; `3+2`: the third, fifth, seventh... |
 /// | | `2..5` | the second to the fifth; `2..8+3`: the second, fifth, eighth |
@@ -47,6 +48,8 @@ enum Fault {
     Nothing,
     /// Makes the call after a sleep: what another thread does meanwhile comes before it.
     Late(Duration),
+    /// Makes the call, and returns after a sleep: what another thread does meanwhile comes before whatever follows.
+    Slow(Duration),
 }
 
 /// Which calls are hit: every `step`-th from `first` to `last`.
@@ -221,6 +224,8 @@ impl Injection {
     }
 }
 
+const ONE_FAULT: &str = "a rule has one fault: error=, retval=, delay_enter= or delay_exit=, once";
+
 fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let mut calls = Vec::new();
     let mut returns = Vec::new();
@@ -254,10 +259,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 );
             };
             if fault.replace(Fault::Error(errno)).is_some() {
-                return reader.mistake(
-                    at,
-                    "a rule has one fault: error=, retval= or delay_enter=, once",
-                );
+                return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("retval=") {
             let at = reader.at;
@@ -274,19 +276,22 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 }
             };
             if fault.replace(made_up).is_some() {
-                return reader.mistake(
-                    at,
-                    "a rule has one fault: error=, retval= or delay_enter=, once",
-                );
+                return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("delay_enter=") {
-            let delay = reader.number("delay_enter")?;
-            let late = Fault::Late(Duration::from_micros(delay));
-            if fault.replace(late).is_some() {
-                return reader.mistake(
-                    at,
-                    "a rule has one fault: error=, retval= or delay_enter=, once",
-                );
+            let at = reader.at;
+            let delay = Duration::from_micros(reader.number("delay_enter")?);
+            if fault.replace(Fault::Late(delay)).is_some() {
+                return reader.mistake(at, ONE_FAULT);
+            }
+        } else if reader.takes("delay_exit=") {
+            let at = reader.at;
+            let delay = Duration::from_micros(reader.number("delay_exit")?);
+            if returns.iter().any(|kind| *kind != Returns::Bytes) {
+                return reader.mistake(at, "only read, write and writev can return late");
+            }
+            if fault.replace(Fault::Slow(delay)).is_some() {
+                return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("when=") {
             if when.replace(parse_when(reader)?).is_some() {
@@ -295,7 +300,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
         } else {
             return reader.mistake(
                 at,
-                "expected error=NAME, retval=NUMBER, delay_enter=MICROSECONDS or when=WHEN",
+                "expected error=NAME, retval=NUMBER, delay_enter=MICROSECONDS, delay_exit=MICROSECONDS or when=WHEN",
             );
         }
     }
@@ -306,7 +311,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let Some(fault) = fault else {
         return reader.mistake(
             reader.at,
-            "the rule has no fault; add :error=NAME, :retval=NUMBER or :delay_enter=MICROSECONDS",
+            "the rule has no fault; add :error=NAME, :retval=NUMBER, :delay_enter=MICROSECONDS or :delay_exit=MICROSECONDS",
         );
     };
     Ok(Rule {
@@ -372,7 +377,6 @@ fn hit(name: &str) -> Option<Fault> {
     drop(injection);
     if let Some(Fault::Late(delay)) = fault {
         std::thread::sleep(delay);
-        return None;
     }
     fault
 }
@@ -383,16 +387,24 @@ pub(crate) fn fault(name: &str) -> Option<Result<usize>> {
     match hit(name)? {
         Fault::Error(errno) => Some(Err(errno)),
         Fault::Nothing => Some(Ok(0)),
-        Fault::AtMost(_) | Fault::Late(_) => None,
+        Fault::AtMost(_) | Fault::Late(_) | Fault::Slow(_) => None,
     }
 }
 
-/// What happens to a call that moves `len` bytes: it fails, or it is made with this length.
-pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize) {
+/// What happens to a call that moves `len` bytes: it fails, or it is made with this length; and the sleep before it returns.
+pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize, Duration) {
     match hit(name) {
-        Some(Fault::Error(errno)) => (Some(errno), len),
-        Some(Fault::AtMost(most)) => (None, len.min(most)),
-        Some(Fault::Nothing | Fault::Late(_)) | None => (None, len),
+        Some(Fault::Error(errno)) => (Some(errno), len, Duration::ZERO),
+        Some(Fault::AtMost(most)) => (None, len.min(most), Duration::ZERO),
+        Some(Fault::Slow(delay)) => (None, len, delay),
+        Some(Fault::Nothing | Fault::Late(_)) | None => (None, len, Duration::ZERO),
+    }
+}
+
+/// The sleep of a call that has been made.
+pub(crate) fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        std::thread::sleep(delay);
     }
 }
 
@@ -448,7 +460,9 @@ mod tests {
             ("read:error=EINTR:when=1+0", 25, "never move on"),
             ("read:error=EINTR:when=x", 23, "whole number"),
             ("read:error=EINTR:retval=3", 25, "one fault"),
-            ("read:retval=3:delay_enter=3", 23, "one fault"),
+            ("read:retval=3:delay_enter=3", 27, "one fault"),
+            ("read:delay_exit=3:error=EINTR", 25, "one fault"),
+            ("accept4:delay_exit=3", 20, "only read, write and writev"),
             ("read:delay_enter=2ms", 18, "whole number, not \"2ms\""),
             ("read:error=EINTR:when=1:when=2", 25, "one when="),
             ("read:error=EINTR:delay=3", 18, "expected error=NAME"),

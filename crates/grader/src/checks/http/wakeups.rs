@@ -132,7 +132,11 @@ pub(crate) fn one_alarm_serves_all(run: &mut Run) -> Result<(), Trouble> {
 
 /// The second thread sends messages, each when the one before it has been taken. Then nobody has anything to say.
 pub(crate) fn another_thread_wakes_the_loop(run: &mut Run) -> Result<(), Trouble> {
-    run.start()?;
+    // So the loop can be quicker than the thread that has woken it.
+    run.start_with(|program| program.env("READINESS_INJECT", "write:delay_exit=1000"))?;
+    if run.is_recorded() {
+        run.steps.add("each write returns a millisecond later");
+    }
     let mut client = Http::settled(run, "")?;
     client.exchange(&Ask::pingpong(20, 1))?;
     run.expect_rest()
