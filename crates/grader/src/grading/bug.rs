@@ -241,6 +241,9 @@ catalogue! {
          watches."
     WAKER_NOT_READ "waker-not-read" "ch06-reactor" "the loop was woken and did not read its waker"
         "A level-triggered eventfd or pipe is reported on every turn until it is read."
+    SLEEPS_IN_READ "sleeps-in-read" "ch06-reactor" "the loop sleeps in a read, and not in its wait"
+        "A read of an eventfd that holds 0, or of a timerfd that has not expired, sleeps unless they were made non-blocking. The one \
+         call in which a loop may sleep is its wait."
     EVENTFD_TAKES_8_BYTES "eventfd-takes-8-bytes" "ch06-reactor" "an eventfd was written or read with fewer than 8 bytes"
         "An eventfd holds a number of 64 bits. With less than 8 bytes both calls fail with EINVAL, and nothing has happened."
     ONE_WAKE_ONE_MESSAGE "one-wake-one-message" "ch06-reactor" "one message was taken for a wakeup that stands for several"

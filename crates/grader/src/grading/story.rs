@@ -26,7 +26,7 @@ const NOT_FOR_AN_EVENT: &[Bug] = &[
 ];
 
 /// Bugs of an event loop that has a second thread: what its own thread does is what matters.
-const OF_THE_LOOP: &[Bug] = &[bug::WAKER_BLOCKS];
+const OF_THE_LOOP: &[Bug] = &[bug::WAKER_BLOCKS, bug::SLEEPS_IN_READ];
 
 /// Bugs of a server that serves one client for too long. Checks find them by a `/kick` at the end of what that one wants: it
 /// closes those who should have been served long before.

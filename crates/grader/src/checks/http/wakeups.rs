@@ -20,10 +20,22 @@ const DOES_NOT_END: &str = "does not end";
 /// A deadline that no check waits for.
 const FAR_AWAY_MS: u32 = 20_000;
 
-/// What a symptom of the first check means: it does not sleep, although the one deadline is far away.
+/// What a symptom of the first check means: it does not sleep, although the one deadline is far away; or it does, in the
+/// wrong place.
 pub(crate) fn sleeps_suspects(case: &Case<'_>) -> Option<Bug> {
     let is_set_again = case.has_call("timerfd_settime", "0");
-    (case.is_spin() && is_set_again).then_some(bug::ALARM_RINGS_EARLY)
+    match () {
+        () if case.has_ended() => None,
+        () if case.is_spin() => is_set_again.then_some(bug::ALARM_RINGS_EARLY),
+        () => sleeps_in_read(case).then_some(bug::SLEEPS_IN_READ),
+    }
+}
+
+/// The loop's thread sleeps in a read of an eventfd or a timerfd.
+fn sleeps_in_read(case: &Case<'_>) -> bool {
+    let call = case.blocked_in().unwrap_or_default();
+    let mut counters = case.scene.counters.iter();
+    case.is_stall() && counters.any(|counter| call == format!("read({})", counter.fd))
 }
 
 /// Replies by timer, and then nothing more to do: what has woken the loop must be silent.
@@ -39,6 +51,9 @@ pub(crate) fn the_alarm_rings(run: &mut Run) -> Result<(), Trouble> {
 pub(crate) fn alarm_suspects(case: &Case<'_>) -> Option<Bug> {
     if case.has_ended() {
         return died_of_a_signal(case);
+    }
+    if sleeps_in_read(case) {
+        return Some(bug::SLEEPS_IN_READ);
     }
     if !case.is_spin() && (!case.is_stall() || case.unread() > 0) {
         return None;
@@ -149,6 +164,7 @@ pub(crate) fn waker_suspects(case: &Case<'_>) -> Option<Bug> {
     }
     match () {
         () if case.has_ended() => died_of_a_signal(case),
+        () if sleeps_in_read(case) => Some(bug::SLEEPS_IN_READ),
         () if case.is_spin() && !is_unread_timerfd(case) => Some(bug::WAKER_NOT_READ),
         () if case.is_spin() || !case.is_stall() || case.unread() > 0 => None,
         () if has_woken(case) => Some(bug::LOST_WAKEUP),
