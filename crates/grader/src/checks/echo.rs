@@ -113,6 +113,52 @@ pub(super) fn a_full_client_leaves_others_alone(run: &mut Run) -> Result<(), Tro
     other.expect(b"hello")
 }
 
+/// A client sends as much as is taken, and reads nothing. Meanwhile the server sleeps, serves others, and keeps a
+/// bounded number of bytes.
+pub(super) fn a_client_that_does_not_read_costs_little(run: &mut Run) -> Result<(), Trouble> {
+    /// What the client has to send. A server that takes all of it keeps all of it.
+    const MUCH: usize = 80 << 20;
+    /// What the memory of a right server may grow by. Its high-water mark is much lower, but another server's may
+    /// be higher.
+    const MOST: u64 = 16 << 20;
+
+    let server = run.start()?;
+    let memory =
+        |run: &Run| -> Result<u64, Trouble> { Ok(run.told(probe::memory(server.pid()))?.resident) };
+    let mut other = run.client("B")?;
+    other.send("\"hello\"", b"hello")?;
+    other.expect(b"hello")?;
+    let before = memory(run)?;
+    let mut greedy = narrow(run, "A")?;
+    greedy.note("send without reading, until nothing more is taken (80 MiB at most)");
+    send_until_refused(run, &mut greedy, &pattern(1 << 20), MUCH)?;
+    let after = memory(run)?;
+    if after > before + MOST {
+        let what = "memory";
+        return Err(run.trouble(Symptom::Growth {
+            what,
+            before,
+            after,
+        }));
+    }
+    other.send("\"hello\"", b"hello")?;
+    other.expect(b"hello")?;
+    // The check ends here, and with it A, by a reset: what a server does then is for a later check to see.
+    server.pause();
+    Ok(())
+}
+
+/// What it means when calls have failed with EINTR, and one with EAGAIN.
+pub(super) fn signal_suspects(case: &Case<'_>) -> Option<Bug> {
+    let was_eagain = || case.has_call("read", "EAGAIN");
+    match () {
+        () if case.has_ended() => Some(bug::EINTR_FATAL),
+        () if case.is_closed_early() && was_eagain() => Some(bug::EAGAIN_IS_NOT_AN_END),
+        () if case.is_closed_early() => Some(bug::EINTR_FATAL),
+        () => None,
+    }
+}
+
 /// A megabyte there and back, to a reader with little room. Every byte is compared.
 pub(super) fn a_megabyte_both_ways(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;

@@ -1,5 +1,7 @@
 //! The evidence of a failure page: what `/proc` shows, and where.
 
+use std::collections::BTreeMap;
+
 use trace::Call;
 
 use super::calls::{brief, set};
@@ -154,7 +156,21 @@ impl Case<'_> {
                     );
                 }
             }
-            many => add(format!("{} threads", many.len()), "/proc/PID/task"),
+            many => {
+                let mut doing: BTreeMap<String, usize> = BTreeMap::new();
+                for thread in many {
+                    let what = match thread.syscall.as_ref().map(|call| call.name()) {
+                        Some("futex") => "futex: a lock, or the end of another thread".to_owned(),
+                        Some(name) => name.to_owned(),
+                        None => "no known call".to_owned(),
+                    };
+                    *doing.entry(what).or_default() += 1;
+                }
+                for (what, count) in doing {
+                    let who = if count == 1 { "thread" } else { "threads" };
+                    add(format!("{count} {who} in {what}"), "/proc/PID/task");
+                }
+            }
         }
         // A panic is told in the story.
         let told = scene.output.panic().is_some() || !self.has_ended();

@@ -255,6 +255,7 @@ impl Run {
                 server: Rc::clone(server),
                 recording: self.recording.clone(),
                 script: self.steps.clone(),
+                in_vain: None,
             },
             Err(stop) => {
                 wait_for_ending(server);

@@ -69,9 +69,11 @@ impl Case<'_> {
                 .message
                 .trim_start_matches("not yet implemented")
                 .trim_start_matches(": ");
-            return format!("Not written yet: start at {}{line}. {task}", place[0])
-                .trim_end()
-                .to_owned();
+            let says = match task {
+                "" => String::new(),
+                task => format!(" What belongs there: {task}."),
+            };
+            return format!("Not written yet: start at {}{line}.{says}", place[0]);
         }
         let ending = self
             .scene
@@ -210,7 +212,7 @@ impl Case<'_> {
         }
         let last = brief(calls.last()?);
         let equal = calls.iter().rev().take_while(|call| brief(call) == last);
-        (equal.count() >= MANY).then(|| format!("Again and again it calls {last}."))
+        (equal.count() >= MANY).then(|| format!("Again and again the server calls {last}."))
     }
 
     /// What the wait of a server that spins has just told it: `poll reports 5: OUT`.
@@ -267,6 +269,12 @@ impl Case<'_> {
             });
         };
         let wait = call.name();
+        let kept = self.scene.kept;
+        if *bug == bug::REST_NOT_ASKED_FOR && kept > 0 {
+            return Some(format!(
+                "The server holds {kept} bytes for it that did not fit, and sleeps in {wait} without asking for room on fd {fd}."
+            ));
+        }
         let sleeps = match self.unread() {
             0 => format!("The server has read all that the client has sent, and sleeps in {wait}"),
             1 => format!("A byte of the client waits on fd {fd}, and the server sleeps in {wait}"),
@@ -313,6 +321,11 @@ impl Case<'_> {
 
     /// The call that the server sleeps in, as the page shows it.
     pub(super) fn blocked(&self) -> Option<String> {
+        // Where nobody waits for it, a server that sleeps does what it should.
+        let so = match self.is_stall() {
+            true => "still blocked here",
+            false => "asleep",
+        };
         let thread = self.acting_thread()?;
         match (&thread.syscall, thread.state) {
             (_, 'R') if self.is_spin() => Some("... and so on, without a pause".to_owned()),
@@ -324,9 +337,12 @@ impl Case<'_> {
                         set(&question.readable),
                         set(&question.writable)
                     ),
-                    _ => call.to_string(),
+                    _ => match call.timeout_ms().filter(|end| *end > 0) {
+                        Some(end) => call.to_string().replace(')', &format!(", {end} ms)")),
+                        None => call.to_string(),
+                    },
                 };
-                Some(format!("{call:<18}   still blocked here"))
+                Some(format!("{call:<18}   {so}"))
             }
             _ => None,
         }
