@@ -39,8 +39,9 @@ macro_rules! syscall {
                 Some(errno) => Err(errno),
                 None => $crate::call::check($call),
             };
-            $crate::inject::pause(pause);
-            syscall!(record $name, outcome, error.is_some() || $len < asked, |$outcome| $arguments)
+            let outcome = syscall!(record $name, outcome, error.is_some() || $len < asked, |$outcome| $arguments);
+            pause.take();
+            outcome
         }
     }};
     (record $name:literal, $result:ident, $injected:expr, |$outcome:pat_param| $arguments:expr) => {{

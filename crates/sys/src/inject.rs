@@ -17,8 +17,8 @@ use crate::errno::{Errno, Result};
 /// | FAULT | `error=EMFILE` | the call is not made; it fails with this error |
 /// | | `retval=7` | `read`, `write`, `writev`: the call is made with a length of at most 7, a *short count* |
 /// | | `retval=0` | the calls that return 0 for success, and the waits: not made, returns 0 |
-/// | | `delay_enter=2000` | the call is made, so many microseconds later |
-/// | | `delay_exit=2000` | `read`, `write`, `writev`: the call is made, and returns so many microseconds later |
+/// | | `delay_enter=500` | `read`, `write`, `writev`: the thread sleeps for so many microseconds, and then makes the call |
+/// | | `delay_exit=500` | the same: the call is made, and then the thread sleeps before it goes on |
 /// | WHEN | `3` | the third call only, counted from 1 over all threads |
 /// | | `3+` | the third and all later ones; `3+2`: the third, fifth, seventh... |
 /// | | `2..5` | the second to the fifth; `2..8+3`: the second, fifth, eighth |
@@ -46,10 +46,10 @@ enum Fault {
     AtMost(usize),
     /// Does not make the call, and returns 0.
     Nothing,
-    /// Makes the call after a sleep: what another thread does meanwhile comes before it.
-    Late(Duration),
-    /// Makes the call, and returns after a sleep: what another thread does meanwhile comes before whatever follows.
-    Slow(Duration),
+    /// Makes the call, after this time.
+    Before(Duration),
+    /// Makes the call, and returns after this time.
+    After(Duration),
 }
 
 /// Which calls are hit: every `step`-th from `first` to `last`.
@@ -224,7 +224,9 @@ impl Injection {
     }
 }
 
-const ONE_FAULT: &str = "a rule has one fault: error=, retval=, delay_enter= or delay_exit=, once";
+const ONLY_BYTES: &str = "only read, write and writev can be delayed";
+
+const ONE_FAULT: &str = "a rule has one fault: error=, retval= or a delay, once";
 
 fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let mut calls = Vec::new();
@@ -279,18 +281,19 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("delay_enter=") {
-            let at = reader.at;
-            let delay = Duration::from_micros(reader.number("delay_enter")?);
-            if fault.replace(Fault::Late(delay)).is_some() {
+            let time = Duration::from_micros(reader.number("delay_enter")?);
+            if !returns.iter().all(|kind| *kind == Returns::Bytes) {
+                return reader.mistake(at, ONLY_BYTES);
+            }
+            if fault.replace(Fault::Before(time)).is_some() {
                 return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("delay_exit=") {
-            let at = reader.at;
-            let delay = Duration::from_micros(reader.number("delay_exit")?);
-            if returns.iter().any(|kind| *kind != Returns::Bytes) {
-                return reader.mistake(at, "only read, write and writev can return late");
+            let time = Duration::from_micros(reader.number("delay_exit")?);
+            if !returns.iter().all(|kind| *kind == Returns::Bytes) {
+                return reader.mistake(at, ONLY_BYTES);
             }
-            if fault.replace(Fault::Slow(delay)).is_some() {
+            if fault.replace(Fault::After(time)).is_some() {
                 return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("when=") {
@@ -311,7 +314,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let Some(fault) = fault else {
         return reader.mistake(
             reader.at,
-            "the rule has no fault; add :error=NAME, :retval=NUMBER, :delay_enter=MICROSECONDS or :delay_exit=MICROSECONDS",
+            "the rule has no fault; add :error=NAME, :retval=NUMBER or a delay",
         );
     };
     Ok(Rule {
@@ -371,14 +374,25 @@ pub(crate) fn install(injection: Injection) {
 }
 
 fn hit(name: &str) -> Option<Fault> {
-    let mut injection = INJECTION.lock().unwrap_or_else(PoisonError::into_inner);
-    let fault = injection.as_mut()?.hit(name);
-    // Given back before the sleep, which would else hold up every other thread's calls.
-    drop(injection);
-    if let Some(Fault::Late(delay)) = fault {
-        std::thread::sleep(delay);
+    INJECTION
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .as_mut()?
+        .hit(name)
+}
+
+/// How long a thread sleeps when its call is over.
+#[derive(Clone, Copy)]
+pub(crate) struct Pause(Duration);
+
+impl Pause {
+    const NONE: Pause = Pause(Duration::ZERO);
+
+    pub(crate) fn take(self) {
+        if self.0 > Duration::ZERO {
+            std::thread::sleep(self.0);
+        }
     }
-    fault
 }
 
 /// The result that is put in the place of this call's own, if one is. Not for the calls that can be
@@ -387,24 +401,21 @@ pub(crate) fn fault(name: &str) -> Option<Result<usize>> {
     match hit(name)? {
         Fault::Error(errno) => Some(Err(errno)),
         Fault::Nothing => Some(Ok(0)),
-        Fault::AtMost(_) | Fault::Late(_) | Fault::Slow(_) => None,
+        Fault::AtMost(_) | Fault::Before(_) | Fault::After(_) => None,
     }
 }
 
-/// What happens to a call that moves `len` bytes: it fails, or it is made with this length; and the sleep before it returns.
-pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize, Duration) {
+/// What happens to a call that moves `len` bytes: it fails, or it is made with this length; and the pause behind it.
+pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize, Pause) {
     match hit(name) {
-        Some(Fault::Error(errno)) => (Some(errno), len, Duration::ZERO),
-        Some(Fault::AtMost(most)) => (None, len.min(most), Duration::ZERO),
-        Some(Fault::Slow(delay)) => (None, len, delay),
-        Some(Fault::Nothing | Fault::Late(_)) | None => (None, len, Duration::ZERO),
-    }
-}
-
-/// The sleep of a call that has been made.
-pub(crate) fn pause(delay: Duration) {
-    if !delay.is_zero() {
-        std::thread::sleep(delay);
+        Some(Fault::Error(errno)) => (Some(errno), len, Pause::NONE),
+        Some(Fault::AtMost(most)) => (None, len.min(most), Pause::NONE),
+        Some(Fault::Nothing) | None => (None, len, Pause::NONE),
+        Some(Fault::Before(time)) => {
+            Pause(time).take();
+            (None, len, Pause::NONE)
+        }
+        Some(Fault::After(time)) => (None, len, Pause(time)),
     }
 }
 
@@ -431,7 +442,6 @@ mod tests {
         assert_eq!(hits("read:retval=7:when=2..8+3", "read", 12), [2, 5, 8]);
         assert_eq!(hits("read,write:error=EINTR:when=2", "write", 3), [2]);
         assert_eq!(hits("read:error=EINTR", "write", 3), []);
-        assert_eq!(hits("read:delay_enter=5:when=2", "read", 3), [2]);
     }
 
     #[test]
@@ -439,6 +449,16 @@ mod tests {
         let mut injection = Injection::parse("read:error=EINTR:when=1; read:retval=3").unwrap();
         assert_eq!(injection.hit("read"), Some(Fault::Error(Errno::EINTR)));
         assert_eq!(injection.hit("read"), Some(Fault::AtMost(3)));
+    }
+
+    #[test]
+    fn a_delay_stands_before_or_behind_the_call() {
+        let mut injection =
+            Injection::parse("read:delay_enter=7;write:delay_exit=8:when=2+").unwrap();
+        let micros = Duration::from_micros;
+        assert_eq!(injection.hit("read"), Some(Fault::Before(micros(7))));
+        assert_eq!(injection.hit("write"), None);
+        assert_eq!(injection.hit("write"), Some(Fault::After(micros(8))));
     }
 
     #[test]
@@ -460,10 +480,13 @@ mod tests {
             ("read:error=EINTR:when=1+0", 25, "never move on"),
             ("read:error=EINTR:when=x", 23, "whole number"),
             ("read:error=EINTR:retval=3", 25, "one fault"),
-            ("read:retval=3:delay_enter=3", 27, "one fault"),
-            ("read:delay_exit=3:error=EINTR", 25, "one fault"),
-            ("accept4:delay_exit=3", 20, "only read, write and writev"),
-            ("read:delay_enter=2ms", 18, "whole number, not \"2ms\""),
+            ("read:retval=3:delay_exit=5", 15, "one fault"),
+            (
+                "read,poll:delay_exit=1",
+                11,
+                "only read, write and writev can",
+            ),
+            ("read:delay_enter=1ms", 18, "whole number"),
             ("read:error=EINTR:when=1:when=2", 25, "one when="),
             ("read:error=EINTR:delay=3", 18, "expected error=NAME"),
             ("read:error=EINTR;write", 23, "no fault"),
