@@ -37,11 +37,11 @@ impl Alarm {
     /// If it is set for an earlier moment it is left alone: that deadline was cancelled, as nearly all are. It rings in
     /// vain once, and is set anew then. So a request that moves its connection's idle deadline costs no system call.
     pub(crate) fn set(&mut self, next: Option<Moment>) -> Result<()> {
-        todo!("set it for `next`, unless it rings before anyway")
+        todo!("the timerfd set for `next`, unless it rings before anyway")
     }
 
     /// It has rung. Level-triggered, it is reported on every turn until it is read.
     pub(crate) fn silence(&mut self) -> Result<()> {
-        todo!("read it; what will wake the loop next?")
+        todo!("a read, and then it is not set any more")
     }
 }

@@ -25,5 +25,5 @@ impl Moment {
 /// The deadline of a part of some work: `own` is the part's, and `whole` is that of all of it. After the whole's nobody waits
 /// for the part any more.
 pub(crate) fn of_a_part(whole: Moment, own: Moment) -> Moment {
-    todo!("which of the two counts?")
+    todo!("the one that counts")
 }

@@ -36,14 +36,14 @@ impl Mailbox {
 
     /// Puts a message in, and wakes the loop. For any thread.
     pub(crate) fn post(&self, message: Message) -> Result<()> {
-        todo!("a message and a wake, in which order?")
+        todo!("a message and a wake, in the right order")
     }
 
     /// All messages that have come, in their order. For the loop, when it was woken.
     ///
     /// There may be more of them than wakeups, because wakes merge; or none, if they were taken before.
     pub(crate) fn take(&self) -> Result<Vec<Message>> {
-        todo!("a look and the wakeup, in which order? and how many messages?")
+        todo!("the wakeup and a look into the queue, in the right order")
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {

@@ -99,7 +99,7 @@ fn serve(options: ReactorOptions) -> Result<()> {
 /// `SIGTERM` as a descriptor. It must be blocked in every thread, or it takes its usual way and kills the process. A new thread
 /// inherits what is blocked: so this comes before any other is started.
 fn signals() -> Result<OwnedFd> {
-    todo!("block it, and make a descriptor of it")
+    todo!("the signal blocked, and a descriptor for it")
 }
 
 struct Reactor {
@@ -168,7 +168,7 @@ impl Reactor {
 
     /// Does what an event asks for. What is due need not be run here: each turn does that, whatever has woken it.
     fn react(&mut self, event: EpollEvent) -> Result<()> {
-        todo!("whose event is it?")
+        todo!("what the event asks for, by its token")
     }
 
     /// Hands out the messages of the second thread. One whose connection is gone meanwhile finds nobody.

@@ -21,12 +21,12 @@ impl Waker {
 
     /// Wakes the loop: now, or as soon as it would sleep. It never waits, not even in the loop's own thread.
     pub(crate) fn wake(&self) -> Result<()> {
-        todo!("8 bytes; and if there is no room for them?")
+        todo!("8 bytes; also when there is no room for them")
     }
 
     /// Consumes the wakeup: from here on a wake is a new one. Level-triggered, it is reported on every turn until this is
     /// done.
     pub(crate) fn clear(&self) -> Result<()> {
-        todo!("read it; and if there is nothing to read?")
+        todo!("a read; also when there is nothing to read")
     }
 }
