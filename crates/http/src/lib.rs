@@ -83,6 +83,7 @@
 
 mod chunked;
 pub mod client;
+mod errands;
 mod head;
 mod parser;
 pub mod pattern;
@@ -91,6 +92,7 @@ mod response;
 mod routes;
 mod status;
 
+pub use errands::{Errand, MAX_ERRANDS, errand};
 pub use parser::{Parse, Parser, Stage};
 pub use request::{Framing, Method, Request, Version};
 pub use response::Response;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The program under test: cargo builds examples before integration tests, next to them.
 fn workload() -> Command {
@@ -222,6 +223,18 @@ fn an_injected_short_count_loses_no_byte() {
         said.contains("FIONREAD 6\n"),
         "what was counted was sent, and no more: {said}"
     );
+}
+
+#[test]
+fn a_late_call_does_what_it_does_otherwise() {
+    let delay = Duration::from_millis(20);
+    let begin = Instant::now();
+    let output = run(workload().env(
+        "READINESS_INJECT",
+        "read:delay_enter=20000:when=1; write:delay_exit=20000:when=1",
+    ));
+    assert!(begin.elapsed() >= 2 * delay);
+    assert_eq!(text(&output.stdout), text(&run(&mut workload()).stdout));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Situations for an HTTP server (exercises 5 and 6), and the client that plays them.
+//! Situations for an HTTP server (exercises 5 to 7), and the client that plays them.
 //!
 //! A client here sends its bytes exactly as it is told, reads replies as any client would (heads may differ from server
 //! to server), and compares every byte of every body.
@@ -8,11 +8,13 @@ mod replies;
 mod timers;
 mod turns;
 mod waits;
+mod wakeups;
 
 pub(super) use client::{Ask, Http};
 pub(super) use replies::*;
 pub(super) use timers::*;
 pub(super) use turns::*;
+pub(super) use wakeups::*;
 
 use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};

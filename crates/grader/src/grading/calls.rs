@@ -30,6 +30,15 @@ pub(super) fn brief(call: &Call) -> String {
             "-1" => format!("epoll_wait({})", arg(0)),
             timeout => format!("epoll_wait({}, {timeout} ms)", arg(0)),
         },
+        "timerfd_settime" => {
+            let value = call.args.get(2).and_then(first_expiry).unwrap_or_default();
+            let kind = if arg(1).contains("ABSTIME") {
+                "at"
+            } else {
+                "in"
+            };
+            format!("timerfd_settime({}, {kind} {value})", arg(0))
+        }
         "poll" => match arg(2).as_str() {
             "-1" => format!("poll({} entries)", arg(1)),
             timeout => format!("poll({} entries, {timeout} ms)", arg(1)),
@@ -159,6 +168,21 @@ fn milliseconds(value: &Value) -> Option<i64> {
     Some(number("tv_sec")? * 1000 + (number("tv_usec")? + 999) / 1000)
 }
 
+/// The `it_value` of an `itimerspec`: `20.000345678 s`.
+fn first_expiry(value: &Value) -> Option<String> {
+    let member = |value: &Value, name: &str| match value {
+        Value::Struct(fields) => {
+            let field = fields.iter().find(|field| field.name == name)?;
+            Some(field.value.clone())
+        }
+        _ => None,
+    };
+    let value = member(value, "it_value")?;
+    let seconds: i64 = member(&value, "tv_sec")?.to_string().parse().ok()?;
+    let nanoseconds: i64 = member(&value, "tv_nsec")?.to_string().parse().ok()?;
+    Some(format!("{seconds}.{nanoseconds:09} s"))
+}
+
 /// Descriptors as a set is shown: `[3 5 6]`. Of a long one only the beginning and the end.
 pub(super) fn set(descriptors: &[i32]) -> String {
     /// More would not fit into half a page.
@@ -198,7 +222,9 @@ mod tests {
             poll([{fd=3, events=POLLIN}, {fd=4, events=POLLIN}], 2, -1) = 1 ([{fd=4, revents=POLLIN|POLLHUP}])\n\
             select(5, [3 4], NULL, NULL, NULL) = 1 (in [3])\n\
             select(12, [3 4 5 6 7 9 11], [], NULL, {tv_sec=1, tv_usec=1}) = 0 (Timeout)\n\
-            epoll_wait(4, [], 64, 20) = 0\n";
+            epoll_wait(4, [], 64, 20) = 0\n\
+            timerfd_settime(7, 0, {it_interval={tv_sec=0, tv_nsec=0}, it_value={tv_sec=0, tv_nsec=20000345}}, NULL) = 0\n\
+            timerfd_settime(7, TFD_TIMER_ABSTIME, {it_interval={tv_sec=0, tv_nsec=0}, it_value={tv_sec=4286, tv_nsec=5}}, NULL) = 0\n";
         let lines = trace::parse(text).expect("a recording");
         let shown: Vec<_> = lines
             .iter()
@@ -219,6 +245,8 @@ mod tests {
                 "select(5, [3 4], NULL) = 1   in [3]",
                 "select(12, [3 4 .. 11], [], 1001 ms) = 0",
                 "epoll_wait(4, 20 ms) = 0",
+                "timerfd_settime(7, in 0.020000345 s) = 0",
+                "timerfd_settime(7, at 4286.000000005 s) = 0",
             ]
         );
     }

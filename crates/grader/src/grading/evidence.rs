@@ -79,9 +79,15 @@ impl Case<'_> {
                 .collect();
             listed.sort_by_key(|(_, interest)| (Some(interest.fd) != listener, interest.fd));
             for (epoll, interest) in listed.into_iter().take(INTERESTS_SHOWN) {
-                let name = match Some(interest.fd) == listener {
-                    true => format!("the listener, fd {},", interest.fd),
-                    false => format!("fd {}", interest.fd),
+                let kind = (scene.anonymous.iter())
+                    .find(|(fd, _)| *fd == interest.fd)
+                    .map(|(_, kind)| kind);
+                let name = match kind {
+                    _ if Some(interest.fd) == listener => {
+                        format!("the listener, fd {},", interest.fd)
+                    }
+                    Some(kind) => format!("the {kind}, fd {},", interest.fd),
+                    None => format!("fd {}", interest.fd),
                 };
                 let inode = (scene.sockets.iter())
                     .find(|(fd, _)| *fd == interest.fd)
@@ -89,7 +95,7 @@ impl Case<'_> {
                 let row = (scene.rows.iter())
                     .find(|row| Some(row.inode) == inode && !row.is_listener() && row.rx_queue > 0);
                 let more = match (inode, row) {
-                    (None, _) => ", and is no open socket".to_owned(),
+                    (None, _) if kind.is_none() => ", and is no open socket".to_owned(),
                     (_, Some(row)) => format!(", and has {} unread bytes", row.rx_queue),
                     _ => String::new(),
                 };
@@ -99,6 +105,12 @@ impl Case<'_> {
                     &format!("/proc/PID/fdinfo/{epoll}"),
                 );
             }
+        }
+        for counter in &scene.counters {
+            add(
+                counter.to_string(),
+                &format!("/proc/PID/fdinfo/{}", counter.fd),
+            );
         }
         let no_room = |call: &&Call| {
             call.name == "read" && call.args.get(2).is_some_and(|len| len.to_string() == "0")

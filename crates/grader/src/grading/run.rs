@@ -291,6 +291,11 @@ impl Run {
         }
     }
 
+    /// The server has ended, and this check wanted it to: nobody looks at it any more.
+    pub fn let_go(&mut self) {
+        self.server = None;
+    }
+
     /// What `/proc` told. A server that has ended tells nothing, and that is a symptom; otherwise the check cannot
     /// judge, for the reason that `/proc` gives.
     pub fn told<T>(&self, told: Told<T>) -> Result<T, Trouble> {

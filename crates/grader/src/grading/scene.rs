@@ -9,7 +9,7 @@ use trace::{Call, Event, Parser, Value};
 
 use super::repeated::Repeated;
 use crate::child::{Ending, Output, Server};
-use crate::probe::{self, Answer, Epoll, Question, State, TcpRow, Thread};
+use crate::probe::{self, Answer, Counter, Epoll, Question, State, TcpRow, Thread};
 use crate::wait::{Activity, idle_cpu, wait_until};
 
 /// How much of a recording is read from its end: more than all the calls that a page shows.
@@ -32,8 +32,12 @@ pub struct Scene {
     pub answer: Option<Answer>,
     /// Its epoll instances.
     pub epolls: Vec<Epoll>,
+    /// Its eventfds and timerfds.
+    pub counters: Vec<Counter>,
     /// Its sockets with the listener's port.
     pub rows: Vec<TcpRow>,
+    /// Its descriptors that are no files and no sockets, and what they are: `eventfd`, `signalfd`.
+    pub anonymous: Vec<(i32, String)>,
     /// Its descriptors: number, and inode for a socket.
     pub sockets: Vec<(i32, u64)>,
     /// How many descriptors are open.
@@ -70,10 +74,15 @@ impl Scene {
                 probe::question(pid, call).ok().flatten()
             });
             scene.epolls = probe::epolls(pid).unwrap_or_default();
+            scene.counters = probe::counters(pid).unwrap_or_default();
             scene.sockets = probe::sockets(pid).unwrap_or_default();
-            scene.descriptors = probe::descriptors(pid)
-                .map(|all| all.len())
-                .unwrap_or_default();
+            let all = probe::descriptors(pid).unwrap_or_default();
+            scene.descriptors = all.len();
+            let anonymous = all.into_iter().filter_map(|(fd, target)| {
+                let kind = target.strip_prefix("anon_inode:[")?.strip_suffix(']')?;
+                Some((fd, kind.to_owned()))
+            });
+            scene.anonymous = anonymous.collect();
         }
         scene.rows = probe::connections(pid, server.port()).unwrap_or_default();
         scene.calls = last_calls(recording).unwrap_or_default();

@@ -14,7 +14,19 @@ const NOT_FOR_AN_EVENT: &[Bug] = &[
     bug::NO_IDLE_TIMEOUT,
     bug::NO_HEAD_TIMEOUT,
     bug::TURN_FORGOTTEN,
+    bug::TIMERFD_NOT_READ,
+    bug::ALARM_NOT_SET,
+    bug::ZERO_DISARMS,
+    bug::EARLIER_DEADLINE_MISSED,
+    bug::NOT_THE_EARLIER_DEADLINE,
+    bug::NOT_WOKEN,
+    bug::LOST_WAKEUP,
+    bug::ONE_WAKE_ONE_MESSAGE,
+    bug::EVENTFD_TAKES_8_BYTES,
 ];
+
+/// Bugs of an event loop that has a second thread: what its own thread does is what matters.
+const OF_THE_LOOP: &[Bug] = &[bug::WAKER_BLOCKS, bug::SLEEPS_IN_READ];
 
 /// Bugs of a server that serves one client for too long. Checks find them by a `/kick` at the end of what that one wants: it
 /// closes those who should have been served long before.
@@ -227,7 +239,8 @@ impl Case<'_> {
                 own?
             ));
         }
-        if self.scene.threads.len() > 1 {
+        let is_loops = call.is_event_wait() && NOT_FOR_AN_EVENT.contains(bug);
+        if self.scene.threads.len() > 1 && !is_loops && !OF_THE_LOOP.contains(bug) {
             return (call.fd() == own && own.is_some()).then(|| {
                 format!("The thread of this client has read all that came, and sleeps in {call}.")
             });

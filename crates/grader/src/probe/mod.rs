@@ -6,6 +6,7 @@
 
 mod answer;
 mod clients;
+mod counter;
 mod diag;
 mod epoll;
 mod process;
@@ -16,6 +17,7 @@ mod thread;
 
 pub use answer::{Answer, answer};
 pub(crate) use clients::announce;
+pub use counter::{Counter, Holds, counters};
 pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, is_busy, memory, raise_descriptor_limit, sockets, thread_count,

@@ -35,7 +35,7 @@ impl Thread {
             ('Z' | 'X', ..) => "has ended".to_owned(),
             // It is a lock, or waits for another thread to end.
             (_, Some(syscall), _) if syscall.name() == "futex" => {
-                "sleeps in futex: a lock, or the end of another thread".to_owned()
+                "sleeps in futex: a lock, a queue, or the end of another thread".to_owned()
             }
             (_, Some(syscall), _) => format!("sleeps in {syscall}"),
             (_, None, Some(wchan)) => format!("sleeps in the kernel's {wchan}"),

@@ -52,6 +52,26 @@ impl Ask {
         Ask::get(&format!("/kick/{fd}"), http::DONE.into())
     }
 
+    /// `GET /pingpong/ROUNDS/BALLS`.
+    pub(crate) fn pingpong(rounds: u32, balls: u32) -> Ask {
+        Ask::get(&format!("/pingpong/{rounds}/{balls}"), http::DONE.into())
+    }
+
+    /// `GET /wakes/N`.
+    pub(crate) fn wakes(wakes: u32) -> Ask {
+        Ask::get(&format!("/wakes/{wakes}"), http::DONE.into())
+    }
+
+    /// `GET /soon/MS`.
+    pub(crate) fn soon(ms: u32) -> Ask {
+        Ask::get(&format!("/soon/{ms}"), http::DONE.into())
+    }
+
+    /// `GET /within/WHOLE/PART`.
+    pub(crate) fn within(whole: u32, part: u32) -> Ask {
+        Ask::get(&format!("/within/{whole}/{part}"), http::DONE.into())
+    }
+
     fn get(path: &str, reply: Vec<u8>) -> Ask {
         Ask {
             name: format!("GET {path}"),

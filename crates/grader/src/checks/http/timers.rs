@@ -21,7 +21,7 @@ const TOO_EARLY: &str = "came after";
 const NEW_TIME: &str = "the server went to sleep again";
 
 /// One of these symptoms, in this case.
-fn is_told(case: &Case<'_>, words: &str) -> bool {
+pub(super) fn is_told(case: &Case<'_>, words: &str) -> bool {
     matches!(case.symptom, Symptom::Other(sentence) if sentence.contains(words))
 }
 
