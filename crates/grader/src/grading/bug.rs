@@ -236,48 +236,48 @@ catalogue! {
         "At the limit the next client waits in the listener's queue."
 
     // Wakeups and deadlines.
-    TIMERFD_NOT_READ "timerfd-not-read" "ch07-wakeups" "the timerfd has expired and was not read"
+    TIMERFD_NOT_READ "timerfd-not-read" "ch07-wakeups" / "A clock that is a descriptor" "the timerfd has expired and was not read"
         "Level-triggered, an expired timerfd is reported on every turn until it is read. Edge-triggered and periodic, it is \
          reported once, and falls silent."
-    ALARM_NOT_SET "alarm-not-set" "ch07-wakeups" "a deadline is waited for, and no alarm is set for it"
+    ALARM_NOT_SET "alarm-not-set" "ch07-wakeups" / "A clock that is a descriptor" "a deadline is waited for, and no alarm is set for it"
         "A timerfd without an interval expires once. Whenever the loop goes to sleep, it must be set for the nearest deadline that is \
          left."
-    ALARM_RINGS_EARLY "alarm-rings-early" "ch07-wakeups" "the alarm is set for a moment before the deadline"
+    ALARM_RINGS_EARLY "alarm-rings-early" "ch07-wakeups" / "A clock that is a descriptor" "the alarm is set for a moment before the deadline"
         "It rings, nothing is due yet, it is set again for the same moment, and rings at once. A timerfd takes nanoseconds: do not \
          round down. With TFD_TIMER_ABSTIME it takes a moment of the clock, and not a time from now."
-    ZERO_DISARMS "zero-disarms" "ch07-wakeups" "a deadline that was past has disarmed the timerfd"
+    ZERO_DISARMS "zero-disarms" "ch07-wakeups" / "A clock that is a descriptor" "a deadline that was past has disarmed the timerfd"
         "To timerfd_settime a value of zero means: never. Set it for an absolute moment, or for a nanosecond at least."
-    EARLIER_DEADLINE_MISSED "earlier-deadline-missed" "ch07-wakeups" "the alarm is set for a later deadline than the nearest"
+    EARLIER_DEADLINE_MISSED "earlier-deadline-missed" "ch07-wakeups" / "Predict: an earlier deadline" "the alarm is set for a later deadline than the nearest"
         "A new deadline can come before those that are there, also by a message of another thread. Compare it, and set the alarm \
          anew before the loop sleeps. (And a moment is taken for a time from now where TFD_TIMER_ABSTIME is missing.)"
-    NOT_THE_EARLIER_DEADLINE "not-the-earlier-deadline" "ch07-wakeups" "a part of the work does not end at the earlier of two deadlines"
+    NOT_THE_EARLIER_DEADLINE "not-the-earlier-deadline" "ch07-wakeups" / "A deadline is a point" "a part of the work does not end at the earlier of two deadlines"
         "A part has a deadline of its own, and that of the whole. Whichever comes first counts."
-    NOT_WOKEN "not-woken" "ch07-wakeups" "a message came, and nobody woke the loop"
+    NOT_WOKEN "not-woken" "ch07-wakeups" / "The waker" "a message came, and nobody woke the loop"
         "A loop that sleeps in its wait sees no queue. Whoever puts a message in must also make a descriptor readable that the loop \
          watches."
-    WAKER_NOT_READ "waker-not-read" "ch07-wakeups" "the loop was woken and did not read its waker"
+    WAKER_NOT_READ "waker-not-read" "ch07-wakeups" / "A counter in place of a message" "the loop was woken and did not read its waker"
         "A level-triggered eventfd or pipe is reported on every turn until it is read."
-    SLEEPS_IN_READ "sleeps-in-read" "ch07-wakeups" "the loop sleeps in a read, and not in its wait"
+    SLEEPS_IN_READ "sleeps-in-read" "ch07-wakeups" / "The waker" "the loop sleeps in a read, and not in its wait"
         "A read of an eventfd that holds 0, or of a timerfd that has not expired, sleeps unless they were made non-blocking. The one \
          call in which a loop may sleep is its wait."
-    EVENTFD_TAKES_8_BYTES "eventfd-takes-8-bytes" "ch07-wakeups" "an eventfd was written or read with fewer than 8 bytes"
+    EVENTFD_TAKES_8_BYTES "eventfd-takes-8-bytes" "ch07-wakeups" / "A counter in place of a message" "an eventfd was written or read with fewer than 8 bytes"
         "An eventfd holds a number of 64 bits. With less than 8 bytes both calls fail with EINVAL, and nothing has happened."
-    ONE_WAKE_ONE_MESSAGE "one-wake-one-message" "ch07-wakeups" "one message was taken for a wakeup that stands for several"
+    ONE_WAKE_ONE_MESSAGE "one-wake-one-message" "ch07-wakeups" / "The waker" "one message was taken for a wakeup that stands for several"
         "Wakes merge while the loop is busy: the eventfd adds them up and is reported once. Take all messages that are there."
-    LOST_WAKEUP "lost-wakeup" "ch07-wakeups" "a wakeup was lost, and its message waits in the queue"
+    LOST_WAKEUP "lost-wakeup" "ch07-wakeups" / "The waker" "a wakeup was lost, and its message waits in the queue"
         "The order decides. Put the message in before you wake; consume the wakeup before you look into the queue; lower a flag that \
          spares wakes after the read and before the look."
-    WAKER_BLOCKS "waker-blocks" "ch07-wakeups" "the loop waits until somebody reads its waker, and that is itself"
+    WAKER_BLOCKS "waker-blocks" "ch07-wakeups" / "The waker" "the loop waits until somebody reads its waker, and that is itself"
         "A pipe holds 65,536 bytes, and then a write sleeps. Make the waker non-blocking: if it is full, the loop is going to wake up \
          anyway."
-    FULL_WAKER_FAILS "full-waker-fails" "ch07-wakeups" "a waker that was full was taken for an error"
+    FULL_WAKER_FAILS "full-waker-fails" "ch07-wakeups" / "The waker" "a waker that was full was taken for an error"
         "EAGAIN says that so many wakes wait already. That is what a wake wants: it is a success."
-    SIGNAL_KILLS "signal-kills" "ch07-wakeups" "SIGTERM has killed the server, past its signalfd"
+    SIGNAL_KILLS "signal-kills" "ch07-wakeups" / "Signals are events too" "SIGTERM has killed the server, past its signalfd"
         "A signalfd gets a signal only if it is blocked in every thread. A new thread inherits what is blocked: block it before any \
          thread is started."
-    SIGNAL_UNHEARD "signal-unheard" "ch07-wakeups" "SIGTERM came, and the server goes on"
+    SIGNAL_UNHEARD "signal-unheard" "ch07-wakeups" / "Signals are events too" "SIGTERM came, and the server goes on"
         "Blocked and not read, a signal does nothing at all. Watch the signalfd, and end when it is readable."
-    UNCLEAN_END "unclean-end" "ch07-wakeups" "SIGTERM ended the server, and the server called it a failure"
+    UNCLEAN_END "unclean-end" "ch07-wakeups" / "Signals are events too" "SIGTERM ended the server, and the server called it a failure"
         "Who sends SIGTERM wants the server to end. That it does is a success: the status is 0."
 }
 
