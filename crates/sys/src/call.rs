@@ -34,12 +34,14 @@ macro_rules! syscall {
             $crate::call::check($call)
         } else {
             let asked = $len;
-            let (error, $len) = $crate::inject::limit($name, asked);
+            let (error, $len, pause) = $crate::inject::limit($name, asked);
             let outcome = match error {
                 Some(errno) => Err(errno),
                 None => $crate::call::check($call),
             };
-            syscall!(record $name, outcome, error.is_some() || $len < asked, |$outcome| $arguments)
+            let outcome = syscall!(record $name, outcome, error.is_some() || $len < asked, |$outcome| $arguments);
+            pause.take();
+            outcome
         }
     }};
     (record $name:literal, $result:ident, $injected:expr, |$outcome:pat_param| $arguments:expr) => {{

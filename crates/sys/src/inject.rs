@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::errno::{Errno, Result};
 
@@ -16,6 +17,8 @@ use crate::errno::{Errno, Result};
 /// | FAULT | `error=EMFILE` | the call is not made; it fails with this error |
 /// | | `retval=7` | `read`, `write`, `writev`: the call is made with a length of at most 7, a *short count* |
 /// | | `retval=0` | the calls that return 0 for success, and the waits: not made, returns 0 |
+/// | | `delay_enter=500` | `read`, `write`, `writev`: the thread sleeps for so many microseconds, and then makes the call |
+/// | | `delay_exit=500` | the same: the call is made, and then the thread sleeps before it goes on |
 /// | WHEN | `3` | the third call only, counted from 1 over all threads |
 /// | | `3+` | the third and all later ones; `3+2`: the third, fifth, seventh... |
 /// | | `2..5` | the second to the fifth; `2..8+3`: the second, fifth, eighth |
@@ -43,6 +46,10 @@ enum Fault {
     AtMost(usize),
     /// Does not make the call, and returns 0.
     Nothing,
+    /// Makes the call, after this time.
+    Before(Duration),
+    /// Makes the call, and returns after this time.
+    After(Duration),
 }
 
 /// Which calls are hit: every `step`-th from `first` to `last`.
@@ -217,6 +224,10 @@ impl Injection {
     }
 }
 
+const ONLY_BYTES: &str = "only read, write and writev can be delayed";
+
+const ONE_FAULT: &str = "a rule has one fault: error=, retval= or a delay, once";
+
 fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let mut calls = Vec::new();
     let mut returns = Vec::new();
@@ -250,7 +261,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 );
             };
             if fault.replace(Fault::Error(errno)).is_some() {
-                return reader.mistake(at, "a rule has one fault: error= or retval=, once");
+                return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("retval=") {
             let at = reader.at;
@@ -267,14 +278,33 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
                 }
             };
             if fault.replace(made_up).is_some() {
-                return reader.mistake(at, "a rule has one fault: error= or retval=, once");
+                return reader.mistake(at, ONE_FAULT);
+            }
+        } else if reader.takes("delay_enter=") {
+            let time = Duration::from_micros(reader.number("delay_enter")?);
+            if !returns.iter().all(|kind| *kind == Returns::Bytes) {
+                return reader.mistake(at, ONLY_BYTES);
+            }
+            if fault.replace(Fault::Before(time)).is_some() {
+                return reader.mistake(at, ONE_FAULT);
+            }
+        } else if reader.takes("delay_exit=") {
+            let time = Duration::from_micros(reader.number("delay_exit")?);
+            if !returns.iter().all(|kind| *kind == Returns::Bytes) {
+                return reader.mistake(at, ONLY_BYTES);
+            }
+            if fault.replace(Fault::After(time)).is_some() {
+                return reader.mistake(at, ONE_FAULT);
             }
         } else if reader.takes("when=") {
             if when.replace(parse_when(reader)?).is_some() {
                 return reader.mistake(at, "a rule has one when=");
             }
         } else {
-            return reader.mistake(at, "expected error=NAME, retval=NUMBER or when=WHEN");
+            return reader.mistake(
+                at,
+                "expected error=NAME, retval=NUMBER, delay_enter=MICROSECONDS, delay_exit=MICROSECONDS or when=WHEN",
+            );
         }
     }
     match reader.rest().chars().next() {
@@ -284,7 +314,7 @@ fn rule(reader: &mut Reader<'_>) -> std::result::Result<Rule, InjectionError> {
     let Some(fault) = fault else {
         return reader.mistake(
             reader.at,
-            "the rule has no fault; add :error=NAME or :retval=NUMBER",
+            "the rule has no fault; add :error=NAME, :retval=NUMBER or a delay",
         );
     };
     Ok(Rule {
@@ -351,22 +381,41 @@ fn hit(name: &str) -> Option<Fault> {
         .hit(name)
 }
 
+/// How long a thread sleeps when its call is over.
+#[derive(Clone, Copy)]
+pub(crate) struct Pause(Duration);
+
+impl Pause {
+    const NONE: Pause = Pause(Duration::ZERO);
+
+    pub(crate) fn take(self) {
+        if self.0 > Duration::ZERO {
+            std::thread::sleep(self.0);
+        }
+    }
+}
+
 /// The result that is put in the place of this call's own, if one is. Not for the calls that can be
 /// shortened: see [`limit`].
 pub(crate) fn fault(name: &str) -> Option<Result<usize>> {
     match hit(name)? {
         Fault::Error(errno) => Some(Err(errno)),
         Fault::Nothing => Some(Ok(0)),
-        Fault::AtMost(_) => None,
+        Fault::AtMost(_) | Fault::Before(_) | Fault::After(_) => None,
     }
 }
 
-/// What happens to a call that moves `len` bytes: it fails, or it is made with this length.
-pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize) {
+/// What happens to a call that moves `len` bytes: it fails, or it is made with this length; and the pause behind it.
+pub(crate) fn limit(name: &str, len: usize) -> (Option<Errno>, usize, Pause) {
     match hit(name) {
-        Some(Fault::Error(errno)) => (Some(errno), len),
-        Some(Fault::AtMost(most)) => (None, len.min(most)),
-        Some(Fault::Nothing) | None => (None, len),
+        Some(Fault::Error(errno)) => (Some(errno), len, Pause::NONE),
+        Some(Fault::AtMost(most)) => (None, len.min(most), Pause::NONE),
+        Some(Fault::Nothing) | None => (None, len, Pause::NONE),
+        Some(Fault::Before(time)) => {
+            Pause(time).take();
+            (None, len, Pause::NONE)
+        }
+        Some(Fault::After(time)) => (None, len, Pause(time)),
     }
 }
 
@@ -403,6 +452,16 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_stands_before_or_behind_the_call() {
+        let mut injection =
+            Injection::parse("read:delay_enter=7;write:delay_exit=8:when=2+").unwrap();
+        let micros = Duration::from_micros;
+        assert_eq!(injection.hit("read"), Some(Fault::Before(micros(7))));
+        assert_eq!(injection.hit("write"), None);
+        assert_eq!(injection.hit("write"), Some(Fault::After(micros(8))));
+    }
+
+    #[test]
     fn a_mistake_is_told_with_its_column() {
         for (text, column, words) in [
             ("", 1, "no rule"),
@@ -421,6 +480,13 @@ mod tests {
             ("read:error=EINTR:when=1+0", 25, "never move on"),
             ("read:error=EINTR:when=x", 23, "whole number"),
             ("read:error=EINTR:retval=3", 25, "one fault"),
+            ("read:retval=3:delay_exit=5", 15, "one fault"),
+            (
+                "read,poll:delay_exit=1",
+                11,
+                "only read, write and writev can",
+            ),
+            ("read:delay_enter=1ms", 18, "whole number"),
             ("read:error=EINTR:when=1:when=2", 25, "one when="),
             ("read:error=EINTR:delay=3", 18, "expected error=NAME"),
             ("read:error=EINTR;write", 23, "no fault"),
