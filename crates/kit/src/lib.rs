@@ -13,6 +13,6 @@ mod output;
 mod start;
 
 pub use accept::{AcceptFailure, accept_failure};
-pub use options::{Chapter, ReactorOptions, ServeOptions, chapter, server};
+pub use options::{Chapter, ReactorOptions, ServeOptions, WorkerOptions, chapter, server};
 pub use output::{complain, say_line};
 pub use start::{CLOSED_FROM, close_inherited, listen, quiet_listener};

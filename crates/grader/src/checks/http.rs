@@ -9,7 +9,7 @@ mod timers;
 mod turns;
 mod waits;
 
-pub(super) use client::{Ask, Http};
+pub(super) use client::{Ask, Http, came_late};
 pub(super) use replies::*;
 pub(super) use timers::*;
 pub(super) use turns::*;
@@ -18,7 +18,6 @@ use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::wait::wait_until_asleep;
-use client::came_late;
 
 /// The connection's mask: registered, edge-triggered, and with this flag.
 fn waits_for(case: &Case<'_>, flag: u32) -> bool {

@@ -10,6 +10,7 @@ mod ex03;
 mod ex04;
 mod ex05;
 mod ex06;
+mod ex08;
 mod http;
 
 use crate::grading::Exercise;
@@ -22,6 +23,7 @@ pub const EXERCISES: &[Exercise] = &[
     ex04::EXERCISE,
     ex05::EXERCISE,
     ex06::EXERCISE,
+    ex08::EXERCISE,
 ];
 
 /// The exercise with this name.

@@ -209,6 +209,47 @@ catalogue! {
         "Watch the listener again as soon as a connection has closed."
     NO_CAP "no-cap" "ch06-reactor" "more connections are served than --max-connections allows"
         "At the limit the next client waits in the listener's queue."
+
+    // Workers.
+    WORKER_SPINS "worker-spins" "ch08-workers" "a worker without work burns CPU"
+        "A worker sleeps on a condition variable until there is a job. To look again and again keeps a core busy."
+    WAKE_FORGOTTEN "wake-forgotten" "ch08-workers" "a result waits until the loop wakes up for something else"
+        "The loop sleeps until an event comes. A worker that has a result must make one: a write to the eventfd."
+    WAKEUP_NOT_READ "wakeup-not-read" "ch08-workers" "the loop does not read what wakes it"
+        "An eventfd is readable until it is read. Read it before the results are taken, or the loop never sleeps again."
+    LOOP_BLOCKED "loop-blocked" "ch08-workers" "the loop does nothing else while work is done"
+        "The loop hands work over and goes back to its wait. It must not do the work, wait for its result, wait for room in the \
+         queue, or wait for a lock that a worker holds while it works."
+    JOB_FORGOTTEN "job-forgotten" "ch08-workers" "a job waits in the queue, and the workers sleep"
+        "A notification is not kept for a worker that is awake. Look at the queue before each sleep, under the lock."
+    WORKERS_IDLE "workers-idle" "ch08-workers" "workers sleep although jobs wait"
+        "Each new job wakes a worker, whatever the queue holds already. And a worker gives up the lock before it does a job, so that \
+         the next one can take the next."
+    REPLIES_OUT_OF_ORDER "replies-out-of-order" "ch08-workers" "a reply overtook the one before it"
+        "HTTP/1.1 has nothing that tells which request a reply belongs to: replies have the order of their requests. What is finished \
+         early waits."
+    QUEUE_UNBOUNDED "queue-unbounded" "ch08-workers" "the queue takes more work than it has room for"
+        "A queue without a bound only moves the pressure: each client waits longer, and memory grows. Say 503 when it is full."
+    FULL_TOO_SOON "full-too-soon" "ch08-workers" "work is refused although there is room for it"
+        "A place in the queue is taken once and given back once, also when the job fails or its client has left."
+    THREAD_PER_JOB "thread-per-job" "ch08-workers" "there are more threads than workers"
+        "A pool has a fixed number of threads. What they cannot do now waits in the queue."
+    LOST_WAKEUP "lost-wakeup" "ch08-workers" "a wakeup was lost between the workers and the loop"
+        "A worker puts the result down first, and wakes the loop then. The loop takes the wakeup first, and the results then. In any other \
+         order one can slip in between."
+    RESULT_WITHOUT_OWNER "result-without-owner" "ch08-workers" "a result without a client ended the server"
+        "A client can leave while its work is done. Drop the result."
+    STALE_RESULT "stale-result" "ch08-workers" "a result came to a client that had not asked for it"
+        "A slot or a descriptor is used again as soon as its client has left. The result carries slot and generation, and one of an old \
+         generation is dropped."
+    PANIC_SPREADS "panic-spreads" "ch08-workers" "a panic in one job took more than that job along"
+        "Catch the panic where the job is called. The worker goes on, no lock is held meanwhile, and the client gets its 500."
+    PANIC_UNANSWERED "panic-unanswered" "ch08-workers" "the client of a job that panicked is never answered"
+        "A job has a result on every path, also when it fails."
+    STOP_DROPS_WORK "stop-drops-work" "ch08-workers" "SIGTERM cut off clients whose work was being done"
+        "SIGTERM asks a server to end. It takes no more work, finishes what it has, and then ends."
+    STOP_HANGS "stop-hangs" "ch08-workers" "after SIGTERM the server does not end"
+        "Tell every worker that no more jobs will come, and wake all of them: each may be asleep. Then join them."
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, is_at_rest, wait_for_ending};
 use super::{Scene, Subject};
-use crate::child::{Program, Server, StartFailure};
+use crate::child::{Ending, Program, Server, StartFailure};
 use crate::peer::{Connect, Steps};
 use crate::probe::Told;
 use crate::wait::{self, Activity, DEADLINE, wait_for};
@@ -89,6 +89,8 @@ pub struct Run {
     /// All clients' steps, in the order in which they were made.
     pub steps: Steps,
     server: Option<Rc<Server>>,
+    /// See [`Run::panics_on_purpose`].
+    panics_on_purpose: bool,
 }
 
 /// How long a server may take to come to rest when its clients have left, before it is looked at for the last time.
@@ -128,6 +130,29 @@ impl Run {
             recording,
             steps: Steps::new(),
             server: None,
+            panics_on_purpose: false,
+        }
+    }
+
+    /// From here on a panic in the server's output is what the check has asked for, and no symptom.
+    pub fn panics_on_purpose(&mut self) {
+        self.panics_on_purpose = true;
+    }
+
+    /// The server must end now, by itself and with status 0. It is not looked at any more.
+    pub fn expect_exit(&mut self) -> Result<(), Trouble> {
+        self.steps.add("wait until the server has ended");
+        let server = Rc::clone(self.server());
+        match wait_for(DEADLINE, || server.ended().ok_or_else(String::new)) {
+            Ok(Ending::Exited(0)) => {
+                self.server = None;
+                Ok(())
+            }
+            Ok(_) => Err(self.trouble(Symptom::Ended)),
+            Err(late) => Err(self.other(format!(
+                "The server still runs {} s later",
+                late.waited.as_secs()
+            ))),
         }
     }
 
@@ -321,7 +346,8 @@ impl Run {
         let server = self.server.as_ref()?;
         // The clients have just left, and that too must be survived: give it a moment to come to rest.
         let _ = wait::wait_until(LAST_LOOK, || is_at_rest(server));
-        let failed = server.ended().is_some() || server.output().panic().is_some();
+        let panicked = server.output().panic().is_some() && !self.panics_on_purpose;
+        let failed = server.ended().is_some() || panicked;
         failed.then(|| self.trouble(Symptom::Ended))
     }
 }

@@ -1,0 +1,296 @@
+//! Situations about the way back: whose result it is, when it comes, and what if nobody waits for it any more.
+
+use std::time::{Duration, Instant};
+
+use super::workers::{room, room_suspects, wait_while_it_works};
+use super::{TRIES, Try, is_told, loop_sleeps, options, start};
+use crate::checks::http::{Ask, Http, while_it_is_held};
+use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
+use crate::peer::{Connect, Steps};
+use crate::probe;
+use crate::wait::{LOOK_AGAIN, wait_until_asleep};
+
+/// Symptoms in words, by which the suspects know them again.
+const NOT_ASLEEP: &str = "the loop did not sleep";
+const TOO_EARLY: &str = "was answered after";
+const NOBODY_ASKED: &str = "had asked for nothing";
+
+/// Work and other requests in one write, with more than one worker.
+pub(super) fn replies_keep_their_order(run: &mut Run) -> Result<(), Trouble> {
+    start(run, 2, 8)?;
+    let mut client = Http::settled(run, "")?;
+    let asks = [
+        Ask::work(60),
+        Ask::hello(),
+        Ask::work(0),
+        Ask::bytes(300),
+        Ask::work(1),
+    ];
+    client.ask_all(
+        "GET /work/60, /, /work/0, /bytes/300, /work/1 in one write",
+        &asks,
+    )?;
+    asks.iter().try_for_each(|ask| client.expect(ask))
+}
+
+/// What a symptom means there.
+pub(super) fn order_suspects(case: &Case<'_>) -> Option<Bug> {
+    match case.symptom {
+        _ if case.has_ended() => None,
+        Symptom::WrongBytes { .. } | Symptom::WrongReply(_) => Some(bug::REPLIES_OUT_OF_ORDER),
+        Symptom::Stall { .. } if !case.is_spin() && case.unread() == 0 => {
+            Some(bug::PIPELINE_DROPPED)
+        }
+        _ => None,
+    }
+}
+
+/// The end of the client's stream comes with the request for work, and for another client while the work is done. Both
+/// are answered, and meanwhile the loop sleeps.
+pub(super) fn a_half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
+    for ms in TRIES {
+        start(run, 2, 8)?;
+        let work = Ask::work(ms);
+        let mut first = Http::settled(run, "A")?;
+        let mut second = Http::settled(run, "B")?;
+        while_it_is_held(run, || {
+            first.ask(&work)?;
+            first.client().half_close()
+        })?;
+        let begin = the_loop_sleeps(run, &mut first);
+        second.ask(&work)?;
+        let _ = the_loop_sleeps(run, &mut second);
+        second.client().half_close()?;
+        let outcome = match begin {
+            Try::Seen(()) => the_loop_sleeps(run, &mut second),
+            Try::TooShort => Try::TooShort,
+        };
+        // The connection is closed with the last reply, or later.
+        for client in [&mut first, &mut second] {
+            client.expect(&work)?;
+            client.client().expect_end()?;
+        }
+        match outcome {
+            Try::Seen(()) => return run.expect_rest(),
+            Try::TooShort if ms == TRIES[TRIES.len() - 1] => {
+                return Err(run.other(format!(
+                    "A client has asked for work, and ended its side. Until its answer came, {NOT_ASLEEP}"
+                )));
+            }
+            Try::TooShort => {}
+        }
+    }
+    Ok(())
+}
+
+/// The loop is asleep, and stays so from one look to the next, while the client waits.
+fn the_loop_sleeps(run: &Run, client: &mut Http) -> Try<()> {
+    let sleeper = || {
+        loop_sleeps(run)
+            .ok()
+            .map(|thread| (thread.tid, thread.switches))
+    };
+    wait_while_it_works(client, || {
+        let before = sleeper();
+        std::thread::sleep(3 * LOOK_AGAIN);
+        before.is_some() && sleeper() == before
+    })
+}
+
+/// What a symptom means there.
+pub(super) fn half_close_suspects(case: &Case<'_>) -> Option<Bug> {
+    match () {
+        () if case.has_ended() => None,
+        () if is_told(case, NOT_ASLEEP) => Some(bug::INPUT_STILL_WATCHED),
+        () if case.is_closed_early() => Some(bug::HALF_CLOSE_IS_NOT_CLOSE),
+        () if case.scene.close_wait() > 0 && !case.is_stall() => Some(bug::END_NOT_CLOSED),
+        () => None,
+    }
+}
+
+/// Two results at nearly the same time, again and again; and then with every write, or every read, of the server made so
+/// slow that whatever can slip in between does.
+pub(super) fn no_wakeup_is_lost(run: &mut Run) -> Result<(), Trouble> {
+    const WORKERS: usize = 2;
+    const ROUNDS: usize = 1_500;
+    const SLOW_ROUNDS: usize = 3;
+    let quiet = |connect: Connect| connect.steps(Steps::new());
+    let pair = |run: &Run| -> Result<[Http; 2], Trouble> {
+        let clients = [run.client_with("", quiet)?, run.client_with("", quiet)?];
+        Ok(clients.map(Http::new))
+    };
+
+    run.steps = Steps::new();
+    run.start_unrecorded(|program| program.options(options(WORKERS, 8)))?;
+    super::note(run, WORKERS, 8);
+    let mut clients = pair(run)?;
+    let now = Ask::work(0);
+    run.steps.add(format!(
+        "two clients ask for {} at the same time, {ROUNDS} times",
+        now.name
+    ));
+    for _ in 0..ROUNDS {
+        round(&mut clients, [&now, &now])?;
+    }
+
+    for (fault, words) in [
+        (
+            "write:delay_exit=20000",
+            "20 ms pass after each write of the server",
+        ),
+        (
+            "read:delay_enter=20000",
+            "20 ms pass before each read of the server",
+        ),
+    ] {
+        run.steps = Steps::new();
+        run.start_with(|program| {
+            program
+                .options(options(WORKERS, 8))
+                .env("READINESS_INJECT", fault)
+        })?;
+        super::note(run, WORKERS, 8);
+        if !run.is_recorded() {
+            // It cannot be disturbed, and what came before is all that can be said.
+            return Ok(());
+        }
+        run.steps.add(words);
+        let [first, second] = pair(run)?;
+        let mut clients = [first.settle(run)?, second];
+        let (soon, later) = (Ask::work(1), Ask::work(10));
+        for _ in 0..SLOW_ROUNDS {
+            run.steps.add(format!(
+                "two clients ask: one for {}, one for {}",
+                soon.name, later.name
+            ));
+            while_it_is_held(run, || {
+                clients[0].ask(&soon)?;
+                clients[1].ask(&later)
+            })?;
+            clients[0].expect(&soon)?;
+            clients[1].expect(&later)?;
+        }
+    }
+    Ok(())
+}
+
+/// Both clients ask, and then both get their replies.
+fn round(clients: &mut [Http; 2], asks: [&Ask; 2]) -> Result<(), Trouble> {
+    for (client, ask) in clients.iter_mut().zip(asks) {
+        client.ask(ask)?;
+    }
+    for (client, ask) in clients.iter_mut().zip(asks) {
+        client.expect(ask)?;
+    }
+    Ok(())
+}
+
+/// What a symptom means there.
+pub(super) fn lost_suspects(case: &Case<'_>) -> Option<Bug> {
+    let is_asleep = case.is_stall() && !case.is_spin() && !case.has_ended();
+    (is_asleep && case.unread() == 0).then_some(bug::LOST_WAKEUP)
+}
+
+/// Two clients break off: the work of one is being done, that of the other waits. Afterwards everything is as before.
+pub(super) fn a_client_leaves_before_its_result(run: &mut Run) -> Result<(), Trouble> {
+    start(run, 1, 2)?;
+    let (long, short, hello) = (Ask::work(60), Ask::work(5), Ask::hello());
+    let mut first = Http::settled(run, "A")?;
+    let mut second = Http::settled(run, "B")?;
+    let mut other = Http::settled(run, "C")?;
+    first.ask(&long)?;
+    let _ = the_loop_sleeps(run, &mut first);
+    second.ask(&short)?;
+    let _ = the_loop_sleeps(run, &mut second);
+    second.client().peer().reset();
+    first.client().peer().reset();
+    other.exchange(&hello)?;
+    other.client().note("wait until all the work is done");
+    let _ = wait_until_asleep(run.server());
+    other.exchange(&hello)?;
+    // All places are free again: two requests fit in, whatever the server counts.
+    let mut last = Http::settled(run, "D")?;
+    other.ask(&short)?;
+    last.ask(&short)?;
+    other.expect(&short).map_err(room)?;
+    last.expect(&short).map_err(room)?;
+    run.expect_rest()
+}
+
+/// What a symptom means there.
+pub(super) fn leaves_suspects(case: &Case<'_>) -> Option<Bug> {
+    let has_left = |step: &String| step.ends_with("reset the connection");
+    match () {
+        () if case.has_ended() && case.scene.steps.iter().any(has_left) => {
+            Some(bug::RESULT_WITHOUT_OWNER)
+        }
+        () => room_suspects(case),
+    }
+}
+
+/// A client breaks off while its work is done, and the next one has its place and its descriptor when the result comes.
+pub(super) fn a_result_finds_its_owner(run: &mut Run) -> Result<(), Trouble> {
+    let (hello, work) = (Ask::hello(), Ask::work(80));
+    start(run, 1, 4)?;
+    let mut heir = leave_behind(run, &work)?;
+    heir.client().note("wait until the work of A is done");
+    let _ = wait_until_asleep(run.server());
+    if heir.has_news() {
+        return Err(run.other(format!(
+            "B {NOBODY_ASKED}, and got something: the result of what A had asked for"
+        )));
+    }
+    heir.exchange(&hello)?;
+
+    // The next one waits for a result, too. It must not be content with any.
+    /// Far more than the work before it.
+    const LONG: u32 = 500;
+    let long = Ask::work(LONG);
+    start(run, 1, 4)?;
+    let mut heir = leave_behind(run, &work)?;
+    let begin = Instant::now();
+    heir.exchange(&long)?;
+    let took = begin.elapsed();
+    match took < Duration::from_millis(LONG.into()) {
+        true => Err(run.other(format!(
+            "B's {} {TOO_EARLY} {} ms. That was the result of A's {}",
+            long.name,
+            took.as_millis(),
+            work.name
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Client A asks for work and breaks off. Returns client B, who connects when the server has noticed it, if it does.
+fn leave_behind(run: &Run, work: &Ask) -> Result<Http, Trouble> {
+    let mut first = Http::settled(run, "A")?;
+    first.ask(work)?;
+    let _ = the_loop_sleeps(run, &mut first);
+    let port = first.client().port();
+    first.client().peer().reset();
+    let pid = run.server().pid();
+    // A server that does not look at A meanwhile keeps its descriptor: then B has another one, and nothing can go wrong.
+    let is_closed = || {
+        let rows = probe::connections(pid, run.server().port()).unwrap_or_default();
+        let mut rows = rows.iter();
+        !rows.any(|row| row.remote.port() == port && row.inode != 0)
+    };
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(1) && !(is_closed() && loop_sleeps(run).is_ok()) {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(Http::new(run.client("B")?))
+}
+
+/// What a symptom means there.
+pub(super) fn stale_suspects(case: &Case<'_>) -> Option<Bug> {
+    match () {
+        () if case.has_ended() => Some(bug::RESULT_WITHOUT_OWNER),
+        () if is_told(case, NOBODY_ASKED) || is_told(case, TOO_EARLY) => Some(bug::STALE_RESULT),
+        () if case.is_wrong() || matches!(case.symptom, Symptom::WrongReply(_)) => {
+            Some(bug::STALE_RESULT)
+        }
+        () => None,
+    }
+}
