@@ -165,8 +165,23 @@ fn its_calls_are_as_expected(run: &mut Run) -> Result<(), Trouble> {
         run.steps = Steps::new();
         Ok(())
     };
+    let (long, short) = (Ask::work(100), Ask::work(1));
+
     start(run, 1, 1)?;
     let mut client = Http::settled(run, "")?;
-    client.exchange(&Ask::work(100))?;
-    compare(run, expected!("work.trace"))
+    client.exchange(&long)?;
+    compare(run, expected!("work.trace"))?;
+
+    if let Try::Seen(()) = workers::fill(run, TRIES[1])? {
+        compare(run, expected!("full.trace"))?;
+    }
+
+    start(run, 1, 1)?;
+    let mut client = Http::settled(run, "A")?;
+    let mut other = Http::settled(run, "B")?;
+    client.ask(&long)?;
+    results::wait_until_it_is_handed_over(run, &mut client);
+    client.client().peer().reset();
+    other.exchange(&short)?;
+    compare(run, expected!("leaves.trace"))
 }

@@ -83,6 +83,12 @@ pub(super) fn a_half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// Waits until the loop is asleep, so that the request is in the pool, or answered.
+pub(super) fn wait_until_it_is_handed_over(run: &Run, client: &mut Http) {
+    // What it says if the answer came first is not needed: then a right server has nothing left to do.
+    let _ = the_loop_sleeps(run, client);
+}
+
 /// The loop is asleep, and stays so from one look to the next, while the client waits.
 fn the_loop_sleeps(run: &Run, client: &mut Http) -> Try<()> {
     let sleeper = || {

@@ -244,6 +244,11 @@ pub(super) fn a_full_queue_says_so(run: &mut Run) -> Result<(), Trouble> {
     ))
 }
 
+/// The same once, for those who want to see its calls.
+pub(super) fn fill(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
+    fill_the_queue(run, ms, false)
+}
+
 fn fill_the_queue(run: &mut Run, ms: u32, is_last: bool) -> Result<Try<()>, Trouble> {
     start(run, 1, 1)?;
     let (long, short) = (Ask::work(ms), Ask::work(1));
