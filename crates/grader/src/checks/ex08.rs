@@ -32,6 +32,11 @@ pub(super) const EXERCISE: Exercise = Exercise {
             suspects: workers::waiting_suspects,
         },
         Check {
+            name: "no wakeup is lost",
+            run: results::no_wakeup_is_lost,
+            suspects: results::lost_suspects,
+        },
+        Check {
             name: "all workers work at the same time",
             run: workers::all_workers_work,
             suspects: workers::idle_suspects,
@@ -55,11 +60,6 @@ pub(super) const EXERCISE: Exercise = Exercise {
             name: "a client that has ended its side still gets its answer",
             run: results::a_half_close_is_answered,
             suspects: results::half_close_suspects,
-        },
-        Check {
-            name: "no wakeup is lost",
-            run: results::no_wakeup_is_lost,
-            suspects: results::lost_suspects,
         },
         Check {
             name: "a client that leaves before its result harms nobody",
@@ -104,8 +104,17 @@ enum Try<T> {
 
 /// Starts the server with a pool of its own.
 fn start(run: &mut Run, workers: usize, queue: usize) -> Result<(), Trouble> {
+    start_as(run, workers, queue, true)
+}
+
+/// The same, with its calls recorded or not.
+fn start_as(run: &mut Run, workers: usize, queue: usize, is_recorded: bool) -> Result<(), Trouble> {
     run.steps = Steps::new();
-    run.start_with(|program| program.options(options(workers, queue)))?;
+    let options = options(workers, queue);
+    match is_recorded {
+        true => run.start_with(|program| program.options(options))?,
+        false => run.start_unrecorded(|program| program.options(options))?,
+    };
     note(run, workers, queue);
     Ok(())
 }

@@ -96,6 +96,9 @@ pub struct Run {
 /// How long a server may take to come to rest when its clients have left, before it is looked at for the last time.
 const LAST_LOOK: Duration = Duration::from_millis(300);
 
+/// A server that should end, and rests for so long, will not.
+const RESTS_FOR_GOOD: Duration = Duration::from_secs(1);
+
 /// How the names of this process's recordings begin.
 fn recordings() -> String {
     format!("readiness-{}-", std::process::id())
@@ -139,20 +142,27 @@ impl Run {
         self.panics_on_purpose = true;
     }
 
-    /// The server must end now, by itself and with status 0. It is not looked at any more.
+    /// The server must end now, by itself and with status 0. It is not looked at any more. Nobody must be connected to it.
     pub fn expect_exit(&mut self) -> Result<(), Trouble> {
         self.steps.add("wait until the server has ended");
         let server = Rc::clone(self.server());
-        match wait_for(DEADLINE, || server.ended().ok_or_else(String::new)) {
-            Ok(Ending::Exited(0)) => {
-                self.server = None;
-                Ok(())
+        let begin = Instant::now();
+        let mut rest: Option<Instant> = None;
+        loop {
+            match server.ended() {
+                Some(Ending::Exited(0)) => {
+                    self.server = None;
+                    return Ok(());
+                }
+                Some(_) => return Err(self.trouble(Symptom::Ended)),
+                None => {}
             }
-            Ok(_) => Err(self.trouble(Symptom::Ended)),
-            Err(late) => Err(self.other(format!(
-                "The server still runs {} s later",
-                late.waited.as_secs()
-            ))),
+            rest = is_at_rest(&server).then(|| rest.unwrap_or_else(Instant::now));
+            let sleeps = rest.is_some_and(|since| since.elapsed() >= RESTS_FOR_GOOD);
+            if sleeps || begin.elapsed() >= DEADLINE {
+                return Err(self.other("The server does not end"));
+            }
+            std::thread::sleep(wait::LOOK_AGAIN);
         }
     }
 

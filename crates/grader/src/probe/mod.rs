@@ -19,7 +19,7 @@ pub(crate) use clients::announce;
 pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, is_runnable, memory, raise_descriptor_limit, sockets,
-    thread_count,
+    thread_count, thread_cpu,
 };
 pub use question::{Question, question};
 pub use syscall::Syscall;

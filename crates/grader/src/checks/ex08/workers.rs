@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{TRIES, Try, is_told, loop_sleeps, options, start};
+use super::{TRIES, Try, is_told, loop_sleeps, options, start, start_as};
 use crate::checks::http::{Ask, Http, came_late, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::peer::Connect;
@@ -14,11 +14,12 @@ use crate::probe::{self, Thread};
 use crate::wait::{DEADLINE, LOOK_AGAIN, wait_for, wait_until, wait_until_asleep};
 
 /// Symptoms in words, by which the suspects know them again.
-const IS_BLOCKED: &str = "Meanwhile the loop was never in its wait";
-const OVERTAKEN: &str = "was answered only when the work was done";
+const IS_BLOCKED: &str = "Meanwhile the loop was not in its wait";
+const OVERTAKEN: &str = "was answered only when work of others was done";
 const IDLE: &str = "and all the others sleep";
 const TAKEN: &str = "took it all the same";
 const REFUSED: &str = "although there is room";
+const HAS_WORKED: &str = "a worker has done the work, and sleeps again";
 const FEWER: &str = "fewer threads than before";
 
 /// What a spin means in a server with workers: the thread that runs tells it.
@@ -39,79 +40,192 @@ fn is_in_wait(thread: &Thread) -> bool {
     call.is_some_and(probe::Syscall::is_event_wait)
 }
 
-/// Work, several times over, one after the other. The server sleeps before, between and after.
+/// Work, several times over, one after the other. The server sleeps before, between and after. Then once more, with each
+/// write of the server made so slow that the loop is awake before the worker goes on.
 pub(super) fn work_is_answered(run: &mut Run) -> Result<(), Trouble> {
-    run.start()?;
-    let (work, hello) = (Ask::work(5), Ask::hello());
+    let (work, hello) = (Ask::work(30), Ask::hello());
+    start(run, 2, 8)?;
     let mut other = Http::settled(run, "B")?;
     let mut client = Http::settled(run, "A")?;
     client.ask(&work)?;
-    client.expect_or(&work, "B: send GET /, and read the reply", |_| {
+    let outcome = client.expect_or(&work, "B: send GET /, and read the reply", |_| {
         other.exchange(&hello)
-    })?;
-    for _ in 0..3 {
+    });
+    outcome.map_err(|trouble| with_its_workers(run, trouble))?;
+    run.expect_rest()?;
+    for _ in 0..2 {
         // What a worker does after its result is over, and it sleeps.
         let _ = wait_until_asleep(run.server());
-        client.exchange(&work)?;
+        let outcome = client.exchange(&work);
+        outcome.map_err(|trouble| with_its_workers(run, trouble))?;
     }
-    run.expect_rest()
+    if !run.is_recorded() {
+        // It cannot be disturbed.
+        return Ok(());
+    }
+    run.steps = Steps::new();
+    run.start_with(|program| program.env("READINESS_INJECT", "write:delay_exit=20000"))?;
+    run.steps.add("20 ms pass after each write of the server");
+    let mut client = Http::settled(run, "A")?;
+    let outcome = client.exchange(&work);
+    outcome.map_err(|trouble| with_its_workers(run, trouble))
+}
+
+/// Adds to a stall whether a worker has done anything. The workers are all those threads that are not in the loop's wait.
+fn with_its_workers(run: &Run, trouble: Trouble) -> Trouble {
+    /// Less than the work that was asked for, and more than a worker needs to look at an empty queue.
+    const SOME: Duration = Duration::from_millis(3);
+    let Trouble::Seen(symptom @ Symptom::Stall { .. }, mut scene) = trouble else {
+        return trouble;
+    };
+    let pid = run.server().pid();
+    let has_worked = |thread: &&Thread| {
+        !is_in_wait(thread)
+            && probe::thread_cpu(pid, thread.tid).is_ok_and(|cpu| cpu.running >= SOME)
+    };
+    let words = match scene.threads.iter().find(has_worked) {
+        Some(_) => HAS_WORKED,
+        None => "no worker has done anything",
+    };
+    scene.steps.push(words.to_owned());
+    Trouble::Seen(symptom, scene)
+}
+
+/// Plays it without the recorder first: with it, a worker takes longer for the few steps between its result and its sleep,
+/// and what can be lost there is a check of its own. Where something is wrong, it is played again for the sake of the page.
+fn first_unrecorded(
+    run: &mut Run,
+    play: impl Fn(&mut Run, bool) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    match play(run, false) {
+        Err(seen @ Trouble::Seen(..)) => match play(run, true) {
+            Err(with_calls @ Trouble::Seen(..)) => Err(with_calls),
+            _ => Err(seen),
+        },
+        other => other,
+    }
 }
 
 /// What a symptom means there.
 pub(super) fn work_suspects(case: &Case<'_>) -> Option<Bug> {
+    let is_asleep = case.is_stall() && !case.is_spin() && case.unread() == 0;
+    let has_worked = case.scene.steps.iter().any(|step| step == HAS_WORKED);
     match () {
         () if case.has_ended() => None,
         // Nothing has kept it awake before the first result.
         () if case.is_spin() => spin_suspects(case).or(Some(bug::WAKEUP_NOT_READ)),
         () if case.is_stall() && came_late(case) => Some(bug::WAKE_FORGOTTEN),
+        () if is_asleep && !has_worked => Some(bug::JOB_FORGOTTEN),
+        () if is_asleep && has_woken(case) => Some(bug::LOST_WAKEUP),
+        () if is_asleep => Some(bug::WAKE_FORGOTTEN),
         () => None,
     }
 }
 
+/// Since the last wait for the request something was written that is not for a client.
+fn has_woken(case: &Case<'_>) -> bool {
+    let connections = case
+        .scene
+        .rows
+        .iter()
+        .filter_map(|row| case.scene.fd_of(row));
+    let connections: Vec<String> = connections.map(|fd| fd.to_string()).collect();
+    let calls = &case.scene.calls;
+    let fd = |call: &trace::Call| call.args.first().map(ToString::to_string);
+    // The client's last request, and what came after it.
+    let is_request = |call: &trace::Call| {
+        call.name.starts_with("read") && fd(call).is_some_and(|fd| connections.contains(&fd))
+    };
+    let begin = calls.iter().rposition(is_request).unwrap_or(0);
+    let mut writes = calls[begin..]
+        .iter()
+        .filter(|call| call.name.starts_with("write"));
+    writes.any(|call| fd(call).is_some_and(|fd| !connections.contains(&fd)))
+}
+
 /// Each worker has work that lasts. Another client is answered before any of it is done.
 pub(super) fn the_loop_goes_on(run: &mut Run) -> Result<(), Trouble> {
+    first_unrecorded(run, |run, is_recorded| {
+        let mut last = None;
+        for ms in TRIES {
+            last = answered_while_workers_work(run, ms, is_recorded)?;
+            if last.is_none() {
+                return Ok(());
+            }
+        }
+        let looks = last.map(|looks| looks.words()).unwrap_or_default();
+        Err(run.other(format!("GET / {OVERTAKEN}. {looks}")))
+    })
+}
+
+/// Where the loop was, if the client had to wait for the work of others.
+fn answered_while_workers_work(
+    run: &mut Run,
+    ms: u32,
+    is_recorded: bool,
+) -> Result<Option<Looks>, Trouble> {
+    start_as(run, 2, 8, is_recorded)?;
     let hello = Ask::hello();
-    for ms in TRIES {
-        start(run, 2, 8)?;
-        let work = Ask::work(ms);
-        let mut busy = [Http::settled(run, "A")?, Http::settled(run, "B")?];
-        let mut other = Http::settled(run, "C")?;
-        busy.iter_mut().try_for_each(|client| client.ask(&work))?;
-        other.ask(&hello)?;
-        let place = place_of_the_loop(run, || {
-            other.has_news() || busy.iter_mut().any(Http::has_news)
-        });
-        other.expect(&hello)?;
-        let is_overtaken = busy.iter_mut().any(Http::has_news);
-        if !is_overtaken {
-            return busy.iter_mut().try_for_each(|client| client.expect(&work));
-        }
-        if ms == TRIES[TRIES.len() - 1] {
-            let meanwhile = meanwhile(place);
-            return Err(run.other(format!("GET / {OVERTAKEN}. {meanwhile}")));
-        }
-    }
-    Ok(())
-}
-
-/// Where the loop's thread was, in all looks until `over`; `None` if it was in its wait in one of them.
-fn place_of_the_loop(run: &Run, mut over: impl FnMut() -> bool) -> Option<String> {
-    let mut place = None;
-    let mut was_in_wait = false;
-    let _ = wait_until(DEADLINE, || {
-        match loop_sleeps(run) {
-            Ok(_) => was_in_wait = true,
-            Err(other) => place = Some(other),
-        }
-        over()
+    // Not at the same time.
+    let works = [Ask::work(ms), Ask::work(ms + ms / 2)];
+    let mut busy = [Http::settled(run, "A")?, Http::settled(run, "B")?];
+    let mut other = Http::settled(run, "C")?;
+    // One after the other: the second is handed over while the first is being done.
+    let [first, second] = &mut busy;
+    ask_and_wait_until_it_is_done(run, first, &works[0])?;
+    second.ask(&works[1])?;
+    let begin = Instant::now();
+    other.ask(&hello)?;
+    let looks = Looks::until(run, || {
+        other.has_news() || busy.iter_mut().any(Http::has_news)
     });
-    place.filter(|_| !was_in_wait)
+    other.expect(&hello)?;
+    let is_overtaken = busy.iter_mut().any(Http::has_news);
+    // A loop that was blocked finds both when it comes back, the request and the result, and may take the request first.
+    let half = Duration::from_millis(u64::from(ms) / 2);
+    let has_waited = looks.was_away() && begin.elapsed() > half;
+    for (client, work) in busy.iter_mut().zip(&works) {
+        client.expect(work)?;
+    }
+    Ok((is_overtaken || has_waited).then_some(looks))
 }
 
-fn meanwhile(place: Option<String>) -> String {
-    match place {
-        Some(place) => format!("{IS_BLOCKED}: {place}"),
-        None => "Meanwhile the loop was in its wait".to_owned(),
+/// Where the loop was, in several looks.
+#[derive(Default)]
+struct Looks {
+    in_its_wait: usize,
+    elsewhere: usize,
+    /// The last place that was not its wait, in words.
+    place: String,
+}
+
+impl Looks {
+    /// Looks again and again until `over`.
+    fn until(run: &Run, mut over: impl FnMut() -> bool) -> Looks {
+        let mut looks = Looks::default();
+        let _ = wait_until(DEADLINE, || {
+            match loop_sleeps(run) {
+                Ok(_) => looks.in_its_wait += 1,
+                Err(place) => {
+                    looks.elsewhere += 1;
+                    looks.place = place;
+                }
+            }
+            over()
+        });
+        looks
+    }
+
+    /// It was seldom in its wait.
+    fn was_away(&self) -> bool {
+        self.in_its_wait < self.elsewhere
+    }
+
+    fn words(&self) -> String {
+        match self.was_away() {
+            true => format!("{IS_BLOCKED}: {}", self.place),
+            false => "Meanwhile the loop was in its wait".to_owned(),
+        }
     }
 }
 
@@ -122,19 +236,20 @@ pub(super) fn blocked_suspects(case: &Case<'_>) -> Option<Bug> {
 
 /// More work than workers.
 pub(super) fn waiting_work_is_done(run: &mut Run) -> Result<(), Trouble> {
-    start(run, 1, 8)?;
-    let (long, short) = (Ask::work(60), Ask::work(1));
-    let mut first = Http::settled(run, "A")?;
-    let mut others = [Http::settled(run, "B")?, Http::settled(run, "C")?];
-    first.ask(&long)?;
-    for other in &mut others {
-        other.ask(&short)?;
-    }
-    first.expect(&long)?;
-    others
-        .iter_mut()
-        .try_for_each(|client| client.expect(&short))?;
-    run.expect_rest()
+    first_unrecorded(run, |run, is_recorded| {
+        start_as(run, 1, 8, is_recorded)?;
+        let (long, short) = (Ask::work(60), Ask::work(20));
+        let mut first = Http::settled(run, "A")?;
+        let mut others = [Http::settled(run, "B")?, Http::settled(run, "C")?];
+        first.ask(&long)?;
+        for other in &mut others {
+            other.ask(&short)?;
+        }
+        first.expect(&long)?;
+        others
+            .iter_mut()
+            .try_for_each(|client| client.expect(&short))
+    })
 }
 
 /// What a symptom means there.
@@ -250,6 +365,8 @@ pub(super) fn fill(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
 }
 
 fn fill_the_queue(run: &mut Run, ms: u32, is_last: bool) -> Result<Try<()>, Trouble> {
+    /// More than there are places.
+    const REFUSALS: usize = 3;
     start(run, 1, 1)?;
     let (long, short) = (Ask::work(ms), Ask::work(1));
     let mut first = Http::settled(run, "A")?;
@@ -259,26 +376,30 @@ fn fill_the_queue(run: &mut Run, ms: u32, is_last: bool) -> Result<Try<()>, Trou
     second.ask(&short)?;
     wait_until_it_is_read(run, &mut second, &mut first);
     third.ask(&short)?;
-    let place = place_of_the_loop(run, || third.has_news() || first.has_news());
-    let is_early = first.has_news();
+    let looks = Looks::until(run, || third.has_news() || first.has_news());
     let reply = third.any_reply("read the reply")?;
     let is_over = first.has_news();
     match reply.status {
         503 if !is_over => {}
-        // It waited until there was room, or the queue was not full any more.
+        // The first job was done before the third request was looked at: then there was room. Or the server has waited for it.
         _ if is_over && !is_last => return Ok(Try::TooShort),
-        _ if is_early && place.is_some() => {
-            let meanwhile = meanwhile(place);
+        503 => return Ok(Try::TooShort),
+        _ if looks.was_away() => {
+            let looks = looks.words();
             return Err(run.other(format!(
-                "The queue was full, and the third request {OVERTAKEN}. {meanwhile}"
+                "The queue was full, and the third request {OVERTAKEN}. {looks}"
             )));
         }
-        503 => return Ok(Try::TooShort),
         status => {
             return Err(run.other(format!(
                 "One job is done, one waits, and one may wait. The third was answered with {status}: the server {TAKEN}"
             )));
         }
+    }
+    // Asked again, and refused again: that must not count.
+    for _ in 0..REFUSALS {
+        third.ask(&short)?;
+        third.any_reply("read the reply")?;
     }
     first.expect(&long)?;
     second.expect(&short).map_err(room)?;
@@ -490,17 +611,21 @@ pub(super) fn end_suspects(case: &Case<'_>) -> Option<Bug> {
         () if case.is_closed_early() || matches!(case.symptom, Symptom::Ended) => {
             Some(bug::STOP_DROPS_WORK)
         }
-        () if case.is_stall() || is_told(case, "still runs") => Some(bug::STOP_HANGS),
+        () if case.is_stall() || is_told(case, "does not end") => Some(bug::STOP_HANGS),
         () => None,
     }
 }
 
-/// Waits until `state`, or the client has news.
+/// Waits until `state`, while the client has no news yet.
 pub(super) fn wait_while_it_works(client: &mut Http, mut state: impl FnMut() -> bool) -> Try<()> {
-    let outcome = wait_for(DEADLINE, || match () {
-        () if state() => Ok(Try::Seen(())),
-        () if client.has_news() => Ok(Try::TooShort),
-        () => Err(String::new()),
+    let outcome = wait_for(DEADLINE, || {
+        let is_there = state();
+        // Looked at afterwards: when it is still silent, the state was there while the work was done.
+        match client.has_news() {
+            true => Ok(Try::TooShort),
+            false if is_there => Ok(Try::Seen(())),
+            false => Err(String::new()),
+        }
     });
     outcome.unwrap_or(Try::TooShort)
 }
