@@ -221,7 +221,8 @@ catalogue! {
         "The loop hands work over and goes back to its wait. It must not do the work, wait for its result, wait for room in the \
          queue, or wait for a lock that a worker holds while it works."
     JOB_FORGOTTEN "job-forgotten" "ch08-workers" "a job waits in the queue, and the workers sleep"
-        "A notification is not kept for a worker that is awake. Look at the queue before each sleep, under the lock."
+        "Each new job wakes a worker that sleeps. One that is awake is told nothing: it looks at the queue before each sleep, under \
+         the lock."
     WORKERS_IDLE "workers-idle" "ch08-workers" "workers sleep although jobs wait"
         "Each new job wakes a worker, whatever the queue holds already. And a worker gives up the lock before it does a job, so that \
          the next one can take the next."
