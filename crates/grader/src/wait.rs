@@ -76,7 +76,15 @@ pub fn wait_for<T>(
 ///
 /// Unread bytes may be left: a server that forgot them sleeps too. [`wait_until_idle`] is stricter.
 pub fn wait_until_asleep(server: &Server) -> Result<(), TimedOut> {
-    wait_while_alive(server, DEADLINE, || asleep(server, |_| Ok(())))
+    wait_until_asleep_within(server, DEADLINE)
+}
+
+/// As [`wait_until_asleep`], with a deadline of its own.
+pub(crate) fn wait_until_asleep_within(
+    server: &Server,
+    deadline: Duration,
+) -> Result<(), TimedOut> {
+    wait_while_alive(server, deadline, || asleep(server, |_| Ok(())))
 }
 
 /// Waits until the server is asleep (see [`wait_until_asleep`]), no connection waits to be accepted, and
@@ -119,15 +127,11 @@ fn wait_while_alive(
 fn asleep(server: &Server, fine: impl Fn(&TcpRow) -> Result<(), String>) -> Result<(), String> {
     let before = standstill(server)?;
     let told = |unknown: Unknown| unknown.to_string();
-    let (ours, theirs) = probe::both_ends(server.pid(), server.port()).map_err(told)?;
-    // On loopback a sent byte is received at once, unless the kernel is busy elsewhere: then it is still
-    // in the client's send queue.
-    if let Some(row) = theirs
-        .iter()
-        .find(|row| row.tx_queue > 0 && !row.receiver_is_full())
-    {
-        return Err(format!("{} bytes are on their way to it", row.tx_queue));
+    // On loopback a sent byte, or an end, is received at once, unless the kernel is busy elsewhere.
+    if !probe::is_delivered(server.pid(), server.port()).map_err(told)? {
+        return Err("something is on its way to it".to_owned());
     }
+    let ours = probe::connections(server.pid(), server.port()).map_err(told)?;
     ours.iter().try_for_each(fine)?;
     match standstill(server)? == before {
         true => Ok(()),
@@ -153,12 +157,18 @@ const WINDOW: Duration = Duration::from_millis(150);
 /// As long as it is not clear whether a process spins or is only kept from running, it is watched on, up to this.
 const LONGEST_WINDOW: Duration = Duration::from_millis(1500);
 
-/// How often a look is taken at whether a thread is runnable.
+/// How often a look is taken at whether a thread is busy.
 const SAMPLE: Duration = Duration::from_millis(5);
+
+/// Fewer looks than this say little: whoever looks may himself have waited for a core.
+const ENOUGH_SAMPLES: u32 = 20;
 
 /// A process that used less than this part of a window did not spin. One that spins burns all of the window, or its
 /// share of it, and even with ten others on each core that is more than this.
 const NOTHING: u32 = 30;
+
+/// And one that used as much as this did more than to tick now and then, however long the window was.
+const SOMETHING: Duration = Duration::from_millis(15);
 
 /// What a process did while nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +177,7 @@ pub struct Activity {
     pub window: Duration,
     /// CPU time that it used meanwhile, all threads together.
     pub running: Duration,
-    /// Time that its threads were ready to run, and waited for a core that others kept busy.
+    /// Time that its threads waited for a core that others kept busy, or for the disk.
     pub waiting: Duration,
 }
 
@@ -178,7 +188,7 @@ impl Activity {
     /// the window however busy the machine is; half is demanded. A server that ticks now and then may wait
     /// long for a core, but runs only for microseconds.
     pub fn is_spin(&self) -> bool {
-        self.wants_to_run() && self.running >= self.window / NOTHING
+        self.wants_to_run() && self.running >= SOMETHING.min(self.window / NOTHING)
     }
 
     fn wants_to_run(&self) -> bool {
@@ -197,7 +207,7 @@ impl fmt::Display for Activity {
         )?;
         // On a busy machine most of a spin is waiting for its turn.
         if self.waiting > self.window / 10 {
-            write!(f, ", and wanted {:.0} ms more", ms(self.waiting))?;
+            write!(f, ", and ready to run for {:.0} ms more", ms(self.waiting))?;
         }
         Ok(())
     }
@@ -207,24 +217,25 @@ impl fmt::Display for Activity {
 pub fn activity(server: &Server, window: Duration) -> Told<Activity> {
     let pid = server.pid();
     let (start, before) = (Instant::now(), probe::cpu(pid)?);
-    let (mut samples, mut runnable) = (0_u32, 0_u32);
+    let (mut samples, mut busy) = (0_u32, 0_u32);
     loop {
         thread::sleep(SAMPLE);
         samples += 1;
-        runnable += u32::from(probe::is_runnable(pid)?);
+        busy += u32::from(probe::is_busy(pid)?);
         let elapsed = start.elapsed();
-        if elapsed < window {
+        if elapsed < window || samples < ENOUGH_SAMPLES {
             continue;
         }
         let after = probe::cpu(pid)?;
         let running = after.running.saturating_sub(before.running);
-        // The kernel counts a wait for a core only when it is over. The samples see one that still lasts.
+        // The kernel counts a wait for a core when it is over. The samples see one that still lasts; and one that began
+        // before the window is counted whole.
         let counted = after.waiting.saturating_sub(before.waiting);
-        let sampled = (elapsed * runnable / samples).saturating_sub(running);
+        let sampled = (elapsed * busy / samples).saturating_sub(running);
         let activity = Activity {
             window: elapsed,
             running,
-            waiting: counted.max(sampled),
+            waiting: counted.max(sampled).min(elapsed.saturating_sub(running)),
         };
         if !activity.wants_to_run() || activity.is_spin() || elapsed >= window.max(LONGEST_WINDOW) {
             return Ok(activity);
@@ -264,6 +275,7 @@ mod tests {
         assert!(activity(150, 149, 0).is_spin());
         assert!(activity(150, 70, 75).is_spin());
         assert!(activity(1500, 60, 1300).is_spin());
+        assert!(activity(1500, 20, 1400).is_spin());
     }
 
     #[test]

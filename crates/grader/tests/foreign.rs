@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use grader::checks;
 use grader::grading::page::{Heading, page};
-use grader::grading::{Subject, Verdict};
+use grader::grading::{InOrder, Subject, Verdict};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 /// A program, and what must come of it.
@@ -126,8 +126,9 @@ fn main() -> ExitCode {
 /// The checks must come to what the case says, and to nothing else before.
 fn grade(case: &Case, subject: &Subject) -> Result<(), Failed> {
     let exercise = checks::exercise(case.exercise).ok_or("no such exercise")?;
-    for (number, check) in (1..).zip(exercise.checks) {
-        match check.judge(subject) {
+    let verdicts = InOrder::new(subject.clone(), exercise.checks);
+    for (number, (check, verdict)) in (1..).zip(verdicts) {
+        match verdict {
             Verdict::Passed => {}
             Verdict::Skipped(reason) if REASONS.iter().any(|known| reason.starts_with(known)) => {}
             Verdict::Skipped(reason) => {

@@ -22,7 +22,7 @@ FILTER        an exercise, or a part of a patch's path: `ex02`, `bugs/`, `set-no
 --repeat N    grade everything N times
 --jobs N      grade N programs at a time (default: 2 for each core)
 --times       print what each check of a right server took
---write       write the table into solutions/GALLERY.md";
+--write       write the table into solutions/GALLERY.md, and the failure pages that the book shows";
 
 /// Programs that are graded at a time, for each core. A check mostly waits for a server to fall asleep, or makes sure
 /// that it sleeps; and it must be exact on a busy machine anyway.
@@ -135,6 +135,7 @@ fn run(options: &Options) -> Result<bool> {
 
     let mut tally = Tally::default();
     let mut notes = Vec::new();
+    let mut pages = BTreeMap::new();
     for round in 1..=options.repeat {
         if options.repeat > 1 {
             println!("\nround {round} of {}", options.repeat);
@@ -142,12 +143,16 @@ fn run(options: &Options) -> Result<bool> {
         for (exhibit, judged, outcome) in grade(&chosen, &scratch, options)? {
             tally.count(exhibit, &outcome);
             notes.extend(note(exhibit, &judged, &outcome));
+            pages.extend(
+                failure_page(exhibit, &judged).map(|page| (exhibit.package() + ".txt", page)),
+            );
         }
     }
 
     let whole = options.filters.is_empty();
     problems.retain(|problem| whole || is_chosen(&problem.file, &options.filters));
     let holds = problems.is_empty() && tally.broken == 0 && (tally.unproven == 0 || !exact);
+    problems.extend(pages_of_the_book(&root, &pages, options.write && holds)?);
     if whole {
         problems.extend(table(&root, &all, options.write && holds)?);
         notes.extend(gallery::unproven_checks(&all, EXERCISES));
@@ -278,6 +283,40 @@ fn failure_page(exhibit: &Exhibit, judged: &[Judged]) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// The failure pages that the book shows: writes them, or compares with what is there what does not change from run to
+/// run: the check, the bug, and where to read on.
+fn pages_of_the_book(
+    root: &Path,
+    pages: &BTreeMap<String, String>,
+    write: bool,
+) -> Result<Vec<Problem>> {
+    let lasting = |page: &str| -> Vec<String> {
+        let lines: Vec<_> = page.lines().map(str::trim).collect();
+        let kept = |line: &&str| line.starts_with("read  ") || line.starts_with("hint  ");
+        let head = lines.iter().take(3).copied();
+        head.chain(lines.iter().copied().filter(kept))
+            .map(str::to_owned)
+            .collect()
+    };
+    let mut problems = Vec::new();
+    for (name, page) in pages {
+        let file = Path::new("book/src/pages").join(name);
+        let Ok(there) = std::fs::read_to_string(root.join(&file)) else {
+            continue; // It is not one of those that the book shows.
+        };
+        if write {
+            std::fs::write(root.join(&file), page)
+                .with_context(|| format!("write {}", file.display()))?;
+        } else if lasting(page) != lasting(&there) {
+            problems.push(Problem {
+                file,
+                what: "it is out of date: run `cargo gallery --write`".to_owned(),
+            });
+        }
+    }
+    Ok(problems)
 }
 
 /// Writes the page of the book, or compares it with what is there.

@@ -58,7 +58,7 @@ pub fn write(fd: impl AsFd, buf: &[u8]) -> Result<usize> {
     )
 }
 
-/// `writev(2)`: [`write`] for bytes that lie in several buffers, in one call.
+/// `writev(2)`: [`write()`] for bytes that lie in several buffers, in one call.
 ///
 /// The count that it returns is over all buffers: a short one may end in the middle of any of them.
 pub fn writev(fd: impl AsFd, bufs: &[IoSlice<'_>]) -> Result<usize> {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,14 +45,34 @@ fn cargo() -> Command {
 ///
 /// Cargo cannot be run.
 pub fn build(place: &Place, screen: &Screen, package: &str) -> Result<Built> {
-    let begin = Instant::now();
     let live = screen.live(format!("building {package}"));
+    build_in(&place.root, None, screen, &live, package)
+}
+
+/// Builds the program of a package in the workspace in `folder`; into `target`, if that is given. `live` says what Cargo
+/// does.
+///
+/// # Errors
+///
+/// Cargo cannot be run.
+pub fn build_in(
+    folder: &Path,
+    target: Option<&Path>,
+    screen: &Screen,
+    live: &Live,
+    package: &str,
+) -> Result<Built> {
+    let begin = Instant::now();
     let format = match screen.has_colour() {
         true => "json-diagnostic-rendered-ansi",
         false => "json",
     };
-    let mut cargo = cargo()
-        .args(["build", "--package", package, "--bin", package])
+    let mut cargo = cargo();
+    cargo.args(["build", "--package", package, "--bin", package]);
+    if let Some(target) = target {
+        cargo.arg("--target-dir").arg(target);
+    }
+    let mut cargo = cargo
         .args(["--message-format", format])
         .env(
             "CARGO_TERM_COLOR",
@@ -64,7 +84,7 @@ pub fn build(place: &Place, screen: &Screen, package: &str) -> Result<Built> {
         )
         // Its own progress bar would be written into our pipe.
         .env("CARGO_TERM_PROGRESS_WHEN", "never")
-        .current_dir(&place.root)
+        .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -80,13 +100,13 @@ pub fn build(place: &Place, screen: &Screen, package: &str) -> Result<Built> {
     let stdout = cargo.stdout.take().expect("it is a pipe");
     let stderr = cargo.stderr.take().expect("it is a pipe");
     let (messages, words) = thread::scope(|scope| {
-        let words = scope.spawn(|| listen(BufReader::new(stderr), &live));
+        let words = scope.spawn(|| listen(BufReader::new(stderr), live));
         let messages = read_messages(BufReader::new(stdout), package);
         (messages, words.join().unwrap_or_default())
     });
     let status = wait(&mut cargo)?;
+    // Waits for ever where a signal ends us just now: a build that we have ended says nothing.
     drop(guard);
-    drop(live);
     if status {
         return match messages.program {
             Some(path) => Ok(Built::Program {

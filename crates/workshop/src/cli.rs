@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 #[command(
     name = "workshop",
     bin_name = "cargo workshop",
+    version,
     about = "Readiness: where you are, what comes next, and whether it is right",
     after_help = "EX is an exercise in any of these forms: 5, ex05, et, ex05-epoll-et.
 Without EX: the exercise whose folder you are in, or else your next one.
@@ -22,7 +23,6 @@ Examples:
   cargo workshop watch ex01    again at each save
   cargo workshop hint ex01     the first hint; again: the second
   cargo workshop bugs          what else can go wrong",
-    disable_help_subcommand = true,
     args_conflicts_with_subcommands = true
 )]
 pub struct Cli {
@@ -57,6 +57,9 @@ pub enum Command {
     /// Run a chapter or an exercise, and see its system calls
     Trace(Trace),
     /// Record the chapters for the players of the book
+    ///
+    /// For those who change the workshop.
+    #[command(hide = true)]
     Record(Record),
     /// See whether all is there that the workshop needs
     Doctor(Doctor),
@@ -145,9 +148,9 @@ pub struct Hint {
     #[arg(value_name = "EX")]
     pub exercise: Option<String>,
 
-    /// A hint that was given before
+    /// A hint that was given before: 1, 2, 3
     #[arg(value_name = "N")]
-    pub number: Option<usize>,
+    pub number: Option<String>,
 }
 
 /// `solution`
@@ -162,7 +165,7 @@ Examples:
 pub struct Solution {
     /// The exercise: 5, ex05, et
     #[arg(value_name = "EX")]
-    pub exercise: String,
+    pub exercise: Option<String>,
 
     /// Show it although the exercise has not passed; asks first
     #[arg(long)]
@@ -176,7 +179,7 @@ pub struct Solution {
 /// `reset`
 #[derive(Args)]
 #[command(
-    after_help = "Your main.rs is kept beside it, as main.rs.2026-11-30-143205 (the date in UTC).
+    after_help = "Your main.rs is kept beside it, as main.rs.2026-11-30-143205 (the date in UTC). git ignores that file.
 
 Examples:
   cargo workshop reset ex01"
@@ -184,7 +187,7 @@ Examples:
 pub struct Reset {
     /// The exercise: 5, ex05, et
     #[arg(value_name = "EX")]
-    pub exercise: String,
+    pub exercise: Option<String>,
 
     /// Do not ask
     #[arg(long)]
@@ -194,12 +197,17 @@ pub struct Reset {
 /// `bugs`
 #[derive(Args)]
 #[command(after_help = "Examples:
-  cargo workshop bugs         all, a line each
-  cargo workshop bugs ex05    those of exercise 5: what the programmer thought, and who had it")]
+  cargo workshop bugs         those of your exercise, a line each
+  cargo workshop bugs ex05    those of exercise 5: what the programmer thought, and who had it
+  cargo workshop bugs --all   those of all exercises, a line each")]
 pub struct Bugs {
     /// The exercise: 5, ex05, et
     #[arg(value_name = "EX")]
     pub exercise: Option<String>,
+
+    /// List those of all exercises
+    #[arg(long, conflicts_with = "exercise")]
+    pub all: bool,
 
     /// Print them as JSON, for another program
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Single keys from a terminal.
+//! The terminal as an input: its modes, and single keys.
 
 use std::io::{self, IsTerminal, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -6,35 +6,72 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-use crate::interrupt::{self, Died, Guard};
+use crate::interrupt::{self, Died, Event, Guard};
 
-/// The terminal, while it hands over each key at once and shows none. Dropping it gives the terminal its modes back; so
-/// does a signal. Ctrl-C remains a signal.
-pub struct Keyboard {
-    keys: Receiver<char>,
+/// The terminal of standard input, with some of its modes off. Dropping it gives the modes back; so does a signal that
+/// ends or stops the process. After a stop they are off again.
+pub struct Modes {
     before: Termios,
     _guard: Guard,
 }
 
-impl Keyboard {
-    /// Changes the terminal's modes. `None` where standard input is no terminal: there are no keys.
-    pub fn open() -> Result<Option<Keyboard>> {
+impl Modes {
+    /// Turns modes off. `None` where standard input is no terminal.
+    pub fn without(off: LocalModes) -> Result<Option<Modes>> {
         if !io::stdin().is_terminal() {
             return Ok(None);
         }
         let before = tcgetattr(io::stdin()).context("tcgetattr")?;
         let mut modes = before.clone();
-        modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-        let guard = interrupt::on_signal({
-            let before = before.clone();
-            move |_| {
-                restore(&before);
-                Died::Yes
-            }
-        });
-        tcsetattr(io::stdin(), OptionalActions::Now, &modes).context("tcsetattr")?;
+        modes.local_modes -= off;
+        let guard = interrupt::on_event(
+            {
+                let (before, modes) = (before.clone(), modes.clone());
+                move |event| {
+                    match event {
+                        Event::End(_) | Event::Stop => set(&before),
+                        Event::Continue => set(&modes),
+                    }
+                    Died::Yes
+                }
+            },
+            || set(&modes),
+        );
+        Ok(Some(Modes {
+            before,
+            _guard: guard,
+        }))
+    }
+}
+
+impl Drop for Modes {
+    fn drop(&mut self) {
+        set(&self.before);
+    }
+}
+
+/// Only in the foreground: the terminal of a background process is somebody else's, and the kernel would stop us.
+fn set(modes: &Termios) {
+    if tcgetpgrp(io::stdin()) == Ok(getpgrp()) {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
+    }
+}
+
+/// The terminal, while it hands over each key at once and shows none. Ctrl-C and Ctrl-Z remain signals.
+pub struct Keyboard {
+    keys: Receiver<char>,
+    _modes: Modes,
+}
+
+impl Keyboard {
+    /// Changes the terminal's modes. `None` where standard input is no terminal: there are no keys.
+    pub fn open() -> Result<Option<Keyboard>> {
+        let Some(modes) = Modes::without(LocalModes::ICANON | LocalModes::ECHO)? else {
+            return Ok(None);
+        };
         let (sender, keys) = channel();
         // Never joined: it sleeps in its read until the process ends.
         thread::spawn(move || {
@@ -47,8 +84,7 @@ impl Keyboard {
         });
         Ok(Some(Keyboard {
             keys,
-            before,
-            _guard: guard,
+            _modes: modes,
         }))
     }
 
@@ -64,14 +100,4 @@ impl Keyboard {
             }
         }
     }
-}
-
-impl Drop for Keyboard {
-    fn drop(&mut self) {
-        restore(&self.before);
-    }
-}
-
-fn restore(modes: &Termios) {
-    let _ = tcsetattr(io::stdin(), OptionalActions::Now, modes);
 }

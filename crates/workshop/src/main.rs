@@ -38,8 +38,24 @@ fn main() -> ExitCode {
         command = command.next_line_help(true);
         command.build();
     }
-    let matches = command.get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        // The help is one of them.
+        Err(error) => {
+            let text = error.render().to_string();
+            match error.use_stderr() {
+                true => screen.complain(format_args!("{}", text.trim_end())),
+                false => screen.columns(text.trim_end()),
+            }
+            return ExitCode::from(if error.use_stderr() {
+                NOT_JUDGED
+            } else {
+                RIGHT
+            });
+        }
+    };
 
     let outcome = interrupt::listen().and_then(|()| {
         let place = Place::find()?;

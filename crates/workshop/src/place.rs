@@ -110,6 +110,11 @@ fn number(name: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
+/// The page of the book that teaches a chapter: `book/src/05-epoll-et.md`.
+pub fn book_page(chapter: &str) -> String {
+    format!("book/src/{}.md", chapter.trim_start_matches("ch"))
+}
+
 /// The short form of a name: `ex05` for `ex05-epoll-et`.
 pub fn short(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
@@ -190,6 +195,17 @@ mod tests {
         ] {
             let found = exercise(meant).map(|exercise| exercise.name);
             assert_eq!(found.expect(meant), expected);
+        }
+    }
+
+    #[test]
+    fn every_chapter_has_a_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let inside = None;
+        let place = Place { root, inside };
+        for chapter in place.chapters() {
+            let page = book_page(&chapter);
+            assert!(place.root.join(&page).is_file(), "{page}");
         }
     }
 

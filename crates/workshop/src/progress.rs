@@ -224,6 +224,15 @@ impl Progress {
         self.chapters.insert(chapter.to_owned());
     }
 
+    /// The first check that failed last time, with its number.
+    pub fn failed(&self, exercise: &Exercise) -> Option<(usize, &'static str)> {
+        let latest = self.exercises.get(exercise.name)?.latest.as_ref()?;
+        let names = exercise.checks.iter().map(|check| check.name);
+        (1..)
+            .zip(names)
+            .find(|(_, name)| latest.checks.get(*name) == Some(&Outcome::Failed))
+    }
+
     /// How an exercise stands, with its sources as they are now.
     pub fn standing(&self, place: &Place, exercise: &Exercise) -> Standing {
         // Sources that cannot be read are not those that passed.

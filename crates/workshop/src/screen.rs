@@ -5,11 +5,16 @@
 
 use std::fmt::{Arguments, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use grader::grading::page::wrapped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::termios::LocalModes;
+
+use crate::interrupt::{self, Died, Event, Guard};
+use crate::keyboard::Modes;
 
 /// Text is not made wider than this, in columns: long lines are hard to read.
 pub const WIDEST: usize = 90;
@@ -92,15 +97,7 @@ impl Screen {
     /// The columns of the window, looked at anew each time: it may have been resized. Outside of a terminal
     /// [`WIDEST`].
     pub fn width(&self) -> usize {
-        if !io::stdout().is_terminal() {
-            return WIDEST;
-        }
-        let columns = match rustix::termios::tcgetwinsize(io::stdout()) {
-            // A terminal that does not know its size says 0.
-            Ok(size) if size.ws_col > 0 => size.ws_col.into(),
-            _ => USUAL_WIDTH,
-        };
-        columns.max(NARROWEST)
+        columns(io::stdout()).unwrap_or(WIDEST)
     }
 
     /// The columns that text may take.
@@ -177,9 +174,18 @@ impl Screen {
         }
     }
 
-    /// Prints a line to standard error. Where that is closed, nothing happens.
-    pub fn complain(&self, line: Arguments<'_>) {
-        let _ = writeln!(io::stderr(), "{line}");
+    /// Prints lines to standard error; on a terminal they are broken between words. Where it is closed, nothing happens.
+    pub fn complain(&self, lines: Arguments<'_>) {
+        let mut text = lines.to_string();
+        if let Some(columns) = columns(io::stderr()) {
+            text = laid_out(&text, columns.min(WIDEST));
+        }
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Prints lines that may have two columns, as a help has them.
+    pub fn columns(&self, text: &str) {
+        self.line(laid_out(text, self.text_width()));
     }
 
     /// A bar of `width` columns, filled for `part` of `whole`.
@@ -205,7 +211,10 @@ impl Screen {
     /// A line that says what is being waited for, and moves. Nothing where there is no terminal.
     pub fn live(&self, words: impl Into<String>) -> Live {
         if !self.is_terminal {
-            return Live { bar: None };
+            return Live {
+                bar: None,
+                _quiet: None,
+            };
         }
         let signs = match self.is_unicode {
             true => {
@@ -219,8 +228,25 @@ impl Screen {
         let bar =
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
         bar.set_message(words.into());
-        bar.enable_steady_tick(TICK);
-        Live { bar: Some(bar) }
+        // The cursor stands at the line's end. A key that is shown there, and the ^C of Ctrl-C, would leave the line
+        // standing.
+        let quiet = Modes::without(LocalModes::ECHO).ok().flatten();
+        let guard = interrupt::on_event(
+            {
+                let bar = bar.clone();
+                move |event| {
+                    if let Event::End(_) = event {
+                        bar.finish_and_clear();
+                    }
+                    Died::Yes
+                }
+            },
+            || bar.enable_steady_tick(TICK),
+        );
+        Live {
+            bar: Some((bar, guard)),
+            _quiet: quiet,
+        }
     }
 
     /// Asks a question that is answered with yes or no.
@@ -234,8 +260,14 @@ impl Screen {
                 "{question} Nobody can answer, since standard input is not a terminal: {otherwise}"
             );
         }
+        // Room for the space behind it, and for the answer.
+        let mut lines = wrapped(&format!("{question} [y/N]"), self.text_width() - 3);
+        let last = lines.pop().unwrap_or_default();
+        for line in lines {
+            self.line(line);
+        }
         let mut out = io::stdout().lock();
-        let _ = write!(out, "{question} [y/N] ").and_then(|()| out.flush());
+        let _ = write!(out, "{last} ").and_then(|()| out.flush());
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         if !answer.ends_with('\n') {
@@ -246,15 +278,70 @@ impl Screen {
     }
 }
 
-/// See [`Screen::live`]. Dropping it removes the line.
+/// The columns of a terminal's window. `None`: it is no terminal.
+fn columns(terminal: impl IsTerminal + AsFd) -> Option<usize> {
+    if !terminal.is_terminal() {
+        return None;
+    }
+    let columns = match rustix::termios::tcgetwinsize(terminal) {
+        // A terminal that does not know its size says 0.
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => USUAL_WIDTH,
+    };
+    Some(columns.max(NARROWEST))
+}
+
+/// The same lines, none of them wider than so many columns. They are broken between words. The second of two columns stays
+/// where it is; where that leaves no room, it goes below the first.
+fn laid_out(text: &str, width: usize) -> String {
+    /// A column with less has no room for words.
+    const ROOM: usize = 24;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.chars().count() <= width {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let words = line.trim_start();
+        let deep = line.len() - words.len();
+        let indent = if deep + ROOM > width {
+            deep.min(4)
+        } else {
+            deep
+        };
+        let (first, second) = words.split_once("  ").unwrap_or((words, ""));
+        let second = second.trim_start();
+        let begin = line.chars().count() - second.chars().count();
+        let mut add = |text: &str, indent: usize| {
+            for line in wrapped(text, width.saturating_sub(indent)) {
+                lines.push(format!("{:indent$}{line}", ""));
+            }
+        };
+        if second.is_empty() || begin + ROOM > width {
+            add(first, indent);
+            if !second.is_empty() {
+                add(second, indent + 4);
+            }
+        } else {
+            for (index, text) in wrapped(second, width - begin).iter().enumerate() {
+                let first = if index == 0 { first } else { "" };
+                lines.push(format!("{:indent$}{first:<1$}{text}", "", begin - indent));
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+/// See [`Screen::live`]. Dropping it removes the line; so does a signal that ends the process.
 pub struct Live {
-    bar: Option<ProgressBar>,
+    bar: Option<(ProgressBar, Guard)>,
+    _quiet: Option<Modes>,
 }
 
 impl Live {
     /// Says something else.
     pub fn say(&self, words: impl Into<String>) {
-        if let Some(bar) = &self.bar {
+        if let Some((bar, _)) = &self.bar {
             bar.set_message(words.into());
         }
     }
@@ -262,7 +349,7 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let Some((bar, _)) = &self.bar {
             bar.finish_and_clear();
         }
     }
@@ -287,6 +374,20 @@ mod tests {
         assert_eq!(
             bars,
             ["..........", "#.........", "#########.", "##########"]
+        );
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_and_columns_stay() {
+        let text = "Usage: x [OPTIONS] [EX]\n\n  one    the first of all\n  three four  the other";
+        assert_eq!(laid_out(text, 80), text);
+        assert_eq!(
+            laid_out("  one    it is the first of all, and it is long", 34),
+            "  one    it is the first of all,\n         and it is long"
+        );
+        assert_eq!(
+            laid_out(text, 16),
+            "Usage: x\n[OPTIONS] [EX]\n\n  one\n      the first\n      of all\n  three four\n      the other"
         );
     }
 

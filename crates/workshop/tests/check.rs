@@ -2,8 +2,9 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
-use common::{Clone, running};
+use common::{Clone, Terminal, running};
 use grader::{DEADLINE, wait_until};
 
 /// A program that never listens: the grader waits for it until its deadline.
@@ -13,7 +14,17 @@ const HANGS: &str = "while :; do sleep 1; done";
 fn the_list_welcomes_a_new_user_and_ends_with_a_command() {
     let clone = Clone::fresh();
     let first = clone.pipe(&[]);
-    first.expect(0, &["Welcome", "ch01-threads", "ex01", "0 of 13"]);
+    first.expect(
+        0,
+        &[
+            "Welcome",
+            "ch01-threads",
+            "ex01",
+            "0 of 13",
+            "mdbook serve book --open",
+            "Begin here: read book/src/01-threads.md, and see ch01-threads at work",
+        ],
+    );
     assert!(
         first.out.ends_with("\n\n  cargo workshop trace ch01\n"),
         "{first}"
@@ -27,8 +38,22 @@ fn the_list_welcomes_a_new_user_and_ends_with_a_command() {
         .pipe(&["check", "ex01"])
         .expect(1, &["Not written yet"]);
     let later = clone.pipe(&[]);
-    later.expect(0, &["0 of 13"]);
+    later.expect(0, &["0 of 13", "mdbook serve book --open"]);
     assert!(!later.out.contains("Welcome"), "{later}");
+
+    // What was done last is not what comes next.
+    clone.pipe(&["trace", "ch01"]).expect(0, &[]);
+    clone.pipe(&[]).expect(
+        0,
+        &[
+            "Next: check 1 of 13 failed last time (\"what is sent comes back\").",
+            "Change\nexercises/ex01-threads/src/main.rs",
+        ],
+    );
+    fs::write(clone.main_rs(), "fn main() {}\n").unwrap();
+    clone
+        .pipe(&[])
+        .expect(0, &["failed last time", "you have changed"]);
 }
 
 #[test]
@@ -121,11 +146,59 @@ fn mistakes_of_the_user_are_one_clear_line() {
     );
     assert_eq!(only.status, Some(2));
     assert_eq!(clone.pipe(&["chekc"]).status, Some(2));
+
+    // At a terminal it is broken between words.
+    for args in [
+        &["check", "99"][..],
+        &["chekc", "ex01"],
+        &["hint", "ex01", "3"],
+        &["solution", "ex01"],
+    ] {
+        let mut terminal = clone.terminal(40, args);
+        let text = terminal.expect_end(2);
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(40), "{text}");
+    }
 }
 
 fn names() -> Vec<&'static str> {
     let exercises = grader::checks::EXERCISES.iter();
     exercises.map(|exercise| exercise.name).collect()
+}
+
+#[test]
+fn a_page_offers_a_hint_as_long_as_there_is_one() {
+    let clone = Clone::fresh();
+    let ends = clone.script("ends.sh", "exit 3");
+    let page = || clone.pipe(&["check", "1", "--bin", ends.to_str().unwrap()]);
+    page().expect(1, &["\n  hint  cargo workshop hint ex01\n"]);
+    for _ in 0..3 {
+        clone.pipe(&["hint", "ex01"]).expect(0, &[]);
+    }
+    page().expect(
+        1,
+        &["\n  hint  you have had all of them; again: cargo workshop hint ex01 1\n"],
+    );
+}
+
+#[test]
+fn warnings_are_shown_by_the_command_that_is_named() {
+    let clone = Clone::fresh();
+    // Not the exercise as shipped: there all that is not used yet is allowed.
+    clone.solve();
+    let text = fs::read_to_string(clone.main_rs()).unwrap();
+    fs::write(clone.main_rs(), text + "\nfn unused() {}\n").unwrap();
+    clone.pipe(&["check", "ex01", "--only", "1"]).expect(
+        0,
+        &["with a warning (`cargo build -p ex01-threads` shows it)"],
+    );
+    let build = Command::new("cargo")
+        .args(["build", "-p", "ex01-threads"])
+        .current_dir(&clone.root)
+        .env("CARGO_TARGET_DIR", common::target())
+        .output();
+    let shown = common::Piped::of(build.unwrap());
+    assert!(shown.err.contains("`unused` is never used"), "{shown}");
 }
 
 #[test]
@@ -212,13 +285,61 @@ fn ctrl_c_ends_a_check_and_the_program_and_leaves_nothing() {
     let mut terminal = clone.terminal(80, &["check", "1", "--bin", hangs.to_str().unwrap()]);
     terminal.wait_for("what is sent comes back");
     wait_until(DEADLINE, || running(&hangs) > 0).expect("the program runs");
+    // A key is not shown: the line that moves would be left standing above it.
+    terminal.press("%\r");
     terminal.ctrl_c();
     terminal.expect_interrupted();
+    let text = terminal.text();
+    let last = text.lines().last().unwrap_or_default();
+    assert_eq!(
+        last, "Stopped before the end. This run does not count.",
+        "{text}"
+    );
+    assert!(
+        !text.contains("what is sent") && !text.contains("^C") && !text.contains('%'),
+        "{text}"
+    );
     wait_until(DEADLINE, || running(&hangs) == 0).expect("the program is gone");
     let left = format!("readiness-{}-", terminal.pid());
     let files = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let mut left = files.filter(|file| file.file_name().to_string_lossy().starts_with(&left));
     assert!(left.next().is_none(), "a recording is left");
+}
+
+#[test]
+fn a_check_that_ctrl_z_has_stopped_is_made_again() {
+    let clone = Clone::fresh();
+    let (go, runs) = (clone.root.join("go"), clone.root.join("runs"));
+    let script = format!(
+        "echo run >> {}; until [ -e {} ]; do sleep 0.05; done; exit 3",
+        runs.display(),
+        go.display()
+    );
+    let waits = clone.script("waits.sh", &script);
+    let count = || fs::read_to_string(&runs).map_or(0, |text| text.lines().count());
+    let _ = fs::remove_file(&runs);
+    fs::write(&go, "").unwrap();
+    clone
+        .pipe(&["check", "1", "--bin", waits.to_str().unwrap()])
+        .expect(1, &["did-not-listen"]);
+    let usual = count();
+
+    fs::remove_file(&go).unwrap();
+    fs::remove_file(&runs).unwrap();
+    let script = format!(
+        "{} check 1 --bin {}; echo '(stopped)'; read go; fg",
+        common::WORKSHOP,
+        waits.display()
+    );
+    let mut terminal = Terminal::shell(&clone, 80, &script);
+    wait_until(DEADLINE, || count() > 0).expect("the program runs");
+    terminal.ctrl_z();
+    terminal.wait_for("(stopped)");
+    terminal.expect_restored();
+    fs::write(&go, "").unwrap();
+    terminal.press("go\r");
+    terminal.expect_end(1);
+    assert!(count() > usual, "{} and {usual} runs", count());
 }
 
 #[test]
@@ -236,6 +357,13 @@ fn ctrl_c_ends_a_build() {
     wait_until(12 * DEADLINE, || mark.exists()).expect("the build script runs");
     terminal.ctrl_c();
     terminal.expect_interrupted();
+    let text = terminal.text();
+    assert!(
+        text.contains("Stopped before the end.")
+            && !text.contains("Compiling")
+            && !text.contains("does not build"),
+        "{text}"
+    );
     fs::remove_file(package.join("build.rs")).unwrap();
     // Cargo holds a lock as long as it lives.
     clone.pipe(&["check", "1"]).expect(1, &["Not written yet"]);

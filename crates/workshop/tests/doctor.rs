@@ -55,8 +55,22 @@ fn help_shows_examples_and_fits() {
     for line in help.out.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    let mut terminal = clone.terminal(40, &["--help"]);
-    terminal.expect_end(0);
+    assert!(!help.out.contains("  record"), "{help}");
+    clone
+        .pipe(&["record", "--help"])
+        .expect(0, &["cargo workshop record"]);
+    clone
+        .pipe(&["help", "check"])
+        .expect(0, &["cargo workshop check [OPTIONS]"]);
+    clone.pipe(&["--version"]).expect(0, &["workshop 0."]);
+    for args in [&["--help"][..], &["check", "--help"], &["help", "break"]] {
+        for columns in [40, 70] {
+            let mut terminal = clone.terminal(columns, args);
+            let text = terminal.expect_end(0);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(columns.into()), "{text}");
+        }
+    }
     clone
         .pipe(&["completions", "bash"])
         .expect(0, &["complete -F _workshop"]);

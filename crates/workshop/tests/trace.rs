@@ -16,7 +16,8 @@ fn the_calls_stand_among_the_output_in_their_order() {
             "iter 1: select()=1, ready fds: 3\n",
             "    | accept4(3, ",
             "  saved  calls.trace",
-            "  read   chapters/ch02-select/src/main.rs",
+            "  read   book/src/02-select.md",
+            "  and    chapters/ch02-select/src/main.rs",
         ],
     );
     // What the program prints about a call comes after it.
@@ -34,6 +35,12 @@ fn the_calls_stand_among_the_output_in_their_order() {
     clone
         .pipe(&["--json"])
         .expect(0, &["\"state\":\"new\"},\"seen\":true}"]);
+
+    // After its chapter comes an exercise: first its task.
+    clone.pipe(&["trace", "ch01"]).expect(
+        0,
+        &["  task   exercises/ex01-threads/README.md\n  next   cargo workshop check ex01\n"],
+    );
 }
 
 #[test]

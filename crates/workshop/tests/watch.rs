@@ -77,6 +77,11 @@ fn a_run_in_progress_gives_way_to_a_save() {
         terminal.text()
     );
     terminal.wait_for(READY);
+    let text = terminal.text();
+    assert!(
+        !text.contains("what is sent comes back") && !text.contains("Compiling"),
+        "a line that moved is left:\n{text}"
+    );
     quit(&mut terminal, 2);
 }
 
@@ -139,4 +144,42 @@ fn a_full_disk_does_not_end_it() {
     terminal.wait_for(READY);
     quit(&mut terminal, 1);
     fs::remove_file(clone.root.join(".readiness")).unwrap();
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() {
+    let clone = Clone::fresh();
+    let script = format!(
+        "{} watch ex01; echo '(stopped)'; read go; echo '(go)'; fg",
+        common::WORKSHOP
+    );
+    let mut terminal = Terminal::shell(&clone, 80, &script);
+    terminal.wait_for(READY);
+    assert!(terminal.is_raw());
+    terminal.ctrl_z();
+    terminal.wait_for("(stopped)");
+    terminal.expect_restored();
+    terminal.press("go\r");
+    terminal.wait_for("(go)");
+    // What stands there is said again, and a key needs no Enter.
+    terminal.wait_for_times(READY, 2);
+    wait_until(DEADLINE, || terminal.is_raw()).expect("keys come at once");
+    terminal.press("h");
+    terminal.wait_for("hint 1 of 3");
+    quit(&mut terminal, 1);
+}
+
+#[test]
+fn a_run_that_was_stopped_is_made_again() {
+    let clone = Clone::fresh();
+    fs::write(clone.main_rs(), HANGS).unwrap();
+    let program = common::target().join("debug/ex01-threads");
+    let script = format!("{} watch ex01; echo '(stopped)'; fg", common::WORKSHOP);
+    let mut terminal = Terminal::shell(&clone, 80, &script);
+    wait_until(12 * DEADLINE, || running(&program) > 0).expect("the program runs");
+    terminal.ctrl_z();
+    terminal.wait_for("(stopped)");
+    terminal.wait_for_times("watching exercises/ex01-threads/src", 2);
+    terminal.wait_for(READY);
+    quit(&mut terminal, 1);
 }

@@ -97,9 +97,9 @@ impl Connection {
             .answer(&mut self.output, self.ended, me, others)
     }
 
-    /// From the output buffer to the socket, until all is gone or `EAGAIN`. Returns whether any byte went.
-    ///
-    /// A write can take a part. The next one begins with the first byte that was not taken.
+    /// From the output buffer to the socket, until all is gone or `EAGAIN`. Returns whether any byte went. When all is
+    /// gone, clears the buffer and sets `sent` to 0: `run` asks `is_empty()`. A write can take a part. The next one
+    /// begins with the first byte that was not taken.
     fn send(&mut self) -> Result<bool> {
         let mut moved = false;
         while self.writable && self.sent < self.output.len() {

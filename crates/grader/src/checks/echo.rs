@@ -55,6 +55,14 @@ pub(super) fn echo(run: &mut Run) -> Result<(), Trouble> {
     client.expect(b" again")
 }
 
+/// What it means when nothing comes back, and the server has read all and written nothing of it.
+pub(super) fn withheld_suspects(case: &Case<'_>) -> Option<Bug> {
+    let has_read = case.is_stall() && case.connection().is_some() && case.unread() == 0;
+    let is_written = case.scene.calls.iter().any(|call| call.name == "write");
+    let knows = !case.scene.calls.is_empty() && case.blocked_in().is_some();
+    (has_read && knows && !is_written).then_some(bug::ANSWER_WITHHELD)
+}
+
 /// Three clients, of whom the first two say nothing at first. Each is served when it speaks.
 pub(super) fn silent_clients_are_served_later(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;
@@ -105,6 +113,52 @@ pub(super) fn a_full_client_leaves_others_alone(run: &mut Run) -> Result<(), Tro
     other.expect(b"hello")
 }
 
+/// A client sends as much as is taken, and reads nothing. Meanwhile the server sleeps, serves others, and keeps a
+/// bounded number of bytes.
+pub(super) fn a_client_that_does_not_read_costs_little(run: &mut Run) -> Result<(), Trouble> {
+    /// What the client has to send. A server that takes all of it keeps all of it.
+    const MUCH: usize = 80 << 20;
+    /// What the memory of a right server may grow by. Its high-water mark is much lower, but another server's may
+    /// be higher.
+    const MOST: u64 = 16 << 20;
+
+    let server = run.start()?;
+    let memory =
+        |run: &Run| -> Result<u64, Trouble> { Ok(run.told(probe::memory(server.pid()))?.resident) };
+    let mut other = run.client("B")?;
+    other.send("\"hello\"", b"hello")?;
+    other.expect(b"hello")?;
+    let before = memory(run)?;
+    let mut greedy = narrow(run, "A")?;
+    greedy.note("send without reading, until nothing more is taken (80 MiB at most)");
+    send_until_refused(run, &mut greedy, &pattern(1 << 20), MUCH)?;
+    let after = memory(run)?;
+    if after > before + MOST {
+        let what = "memory";
+        return Err(run.trouble(Symptom::Growth {
+            what,
+            before,
+            after,
+        }));
+    }
+    other.send("\"hello\"", b"hello")?;
+    other.expect(b"hello")?;
+    // The check ends here, and with it A, by a reset: what a server does then is for a later check to see.
+    server.pause();
+    Ok(())
+}
+
+/// What it means when calls have failed with EINTR, and one with EAGAIN.
+pub(super) fn signal_suspects(case: &Case<'_>) -> Option<Bug> {
+    let was_eagain = || case.has_call("read", "EAGAIN");
+    match () {
+        () if case.has_ended() => Some(bug::EINTR_FATAL),
+        () if case.is_closed_early() && was_eagain() => Some(bug::EAGAIN_IS_NOT_AN_END),
+        () if case.is_closed_early() => Some(bug::EINTR_FATAL),
+        () => None,
+    }
+}
+
 /// A megabyte there and back, to a reader with little room. Every byte is compared.
 pub(super) fn a_megabyte_both_ways(run: &mut Run) -> Result<(), Trouble> {
     run.start()?;
@@ -139,19 +193,29 @@ pub(super) fn half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
     client.expect_end()
 }
 
-/// The client ends its stream while the server still holds bytes for it: all come back, then the end.
+/// The client ends its stream while the server still holds bytes for it. The server sleeps until there is room for them;
+/// all come back, then the end.
 pub(super) fn half_close_with_bytes_held(run: &mut Run) -> Result<(), Trouble> {
     /// More than a server takes in for a client with so little room, as long as it has a bound for what it holds.
     const MOST: usize = 2 << 20;
 
-    let server = run.start()?;
+    run.start()?;
     let mut client = narrow(run, "")?;
     let whole = pattern(MOST);
     let sent = send_until_held(run, &mut client, &whole)?;
     client.half_close()?;
-    let _ = wait_until_asleep(&server);
+    run.expect_rest()?;
     client.expect(&whole[..sent])?;
     client.expect_end()
+}
+
+/// What a symptom means there.
+pub(super) fn held_suspects(case: &Case<'_>) -> Option<Bug> {
+    match () {
+        () if case.is_closed_early() => Some(bug::HALF_CLOSE_IS_NOT_CLOSE),
+        () if case.is_spin() && case.scene.close_wait() > 0 => Some(bug::END_NOT_CLOSED),
+        () => None,
+    }
 }
 
 /// Sends a part of `whole`, without reading: so much that the server must hold some of it. Returns how much.

@@ -75,15 +75,12 @@ pub(super) const EXERCISE: Exercise = Exercise {
         Check {
             name: "what was sent before a half-close comes back",
             run: echo::half_close_with_bytes_held,
-            suspects: |case| {
-                case.is_closed_early()
-                    .then_some(bug::HALF_CLOSE_IS_NOT_CLOSE)
-            },
+            suspects: echo::held_suspects,
         },
         Check {
             name: "a signal does not end it",
             run: a_signal_is_no_end,
-            suspects: |case| case.has_ended().then_some(bug::EINTR_FATAL),
+            suspects: echo::signal_suspects,
         },
         Check {
             name: "at the descriptor limit the old clients are served, and later the new ones",
@@ -121,9 +118,11 @@ fn is_forgotten(case: &Case<'_>) -> bool {
 /// `select` fails with EINTR three times, as it does when a handled signal comes. (SIGSTOP and SIGCONT interrupt
 /// `epoll_wait`, but not `select`; any other signal would end a program that has no handler, and rightly so.)
 fn a_signal_is_no_end(run: &mut Run) -> Result<(), Trouble> {
-    run.start_with(|program| program.env("READINESS_INJECT", "select:error=EINTR:when=2..4"))?;
+    let faults = "select:error=EINTR:when=2..4; read:error=EINTR:when=2; read:error=EAGAIN:when=4";
+    run.start_with(|program| program.env("READINESS_INJECT", faults))?;
     run.needs_recorder()?;
-    run.steps.add("select fails with EINTR three times");
+    run.steps
+        .add("select fails with EINTR three times, and a read once; later a read says EAGAIN: what was reported is not there");
     let mut client = run.client("")?;
     for _ in 0..3 {
         client.send("\"hello\"", b"hello")?;

@@ -48,10 +48,7 @@ pub(super) const EXERCISE: Exercise = Exercise {
         Check {
             name: "what was sent before a half-close comes back",
             run: echo::half_close_with_bytes_held,
-            suspects: |case| {
-                case.is_closed_early()
-                    .then_some(bug::HALF_CLOSE_IS_NOT_CLOSE)
-            },
+            suspects: echo::held_suspects,
         },
         Check {
             name: "a client that breaks off leaves others alone",
@@ -67,6 +64,14 @@ pub(super) const EXERCISE: Exercise = Exercise {
             suspects: no_suspects,
         },
         Check {
+            name: "a client that does not read costs little memory",
+            run: echo::a_client_that_does_not_read_costs_little,
+            suspects: |case| match case.symptom {
+                Symptom::Growth { what: "memory", .. } => Some(bug::OUTPUT_UNBOUNDED),
+                _ => spin_suspects(case),
+            },
+        },
+        Check {
             name: "a client that breaks off is forgotten",
             run: a_reset_is_followed_by_a_close,
             suspects: spin_suspects,
@@ -74,7 +79,7 @@ pub(super) const EXERCISE: Exercise = Exercise {
         Check {
             name: "a signal does not end it",
             run: a_signal_is_no_end,
-            suspects: |case| case.has_ended().then_some(bug::EINTR_FATAL),
+            suspects: echo::signal_suspects,
         },
         Check {
             name: "its system calls are those of the expected trace",
@@ -234,9 +239,11 @@ fn a_reset_is_followed_by_a_close(run: &mut Run) -> Result<(), Trouble> {
 
 /// `poll` fails with EINTR three times, as it does when a handled signal comes.
 fn a_signal_is_no_end(run: &mut Run) -> Result<(), Trouble> {
-    run.start_with(|program| program.env("READINESS_INJECT", "poll:error=EINTR:when=2..4"))?;
+    let faults = "poll:error=EINTR:when=2..4; read:error=EINTR:when=2; read:error=EAGAIN:when=4";
+    run.start_with(|program| program.env("READINESS_INJECT", faults))?;
     run.needs_recorder()?;
-    run.steps.add("poll fails with EINTR three times");
+    run.steps
+        .add("poll fails with EINTR three times, and a read once; later a read says EAGAIN: what was reported is not there");
     let mut client = run.client("")?;
     for _ in 0..3 {
         client.send("\"hello\"", b"hello")?;

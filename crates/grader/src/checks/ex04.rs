@@ -40,7 +40,7 @@ pub(super) const EXERCISE: Exercise = Exercise {
         },
         Check {
             name: "a client that does not read costs no CPU and little memory",
-            run: a_client_that_does_not_read_costs_little,
+            run: echo::a_client_that_does_not_read_costs_little,
             suspects: |case| match case.symptom {
                 Symptom::Growth { what: "memory", .. } => Some(bug::OUTPUT_UNBOUNDED),
                 _ => spin_suspects(case),
@@ -227,41 +227,6 @@ fn an_end_is_followed_by_a_close(run: &mut Run) -> Result<(), Trouble> {
     client.half_close()?;
     run.expect_rest()?;
     client.expect_end()
-}
-
-/// A client sends as much as is taken, and reads nothing. Meanwhile the server sleeps, serves others, and keeps a
-/// bounded number of bytes.
-fn a_client_that_does_not_read_costs_little(run: &mut Run) -> Result<(), Trouble> {
-    /// What the client has to send. A server that takes all of it keeps all of it.
-    const MUCH: usize = 80 << 20;
-    /// What the memory of a right server may grow by. Its high-water mark is much lower, but another server's may
-    /// be higher.
-    const MOST: u64 = 16 << 20;
-
-    let server = run.start()?;
-    let memory =
-        |run: &Run| -> Result<u64, Trouble> { Ok(run.told(probe::memory(server.pid()))?.resident) };
-    let mut other = run.client("B")?;
-    other.send("\"hello\"", b"hello")?;
-    other.expect(b"hello")?;
-    let before = memory(run)?;
-    let mut greedy = echo::narrow(run, "A")?;
-    greedy.note("send without reading, until nothing more is taken (80 MiB at most)");
-    echo::send_until_refused(run, &mut greedy, &echo::pattern(1 << 20), MUCH)?;
-    let after = memory(run)?;
-    if after > before + MOST {
-        let what = "memory";
-        return Err(run.trouble(Symptom::Growth {
-            what,
-            before,
-            after,
-        }));
-    }
-    other.send("\"hello\"", b"hello")?;
-    other.expect(b"hello")?;
-    // The check ends here, and with it A, by a reset: what a server does then is for a later check to see.
-    server.pause();
-    Ok(())
 }
 
 /// More than a server takes that has a bound for what it holds: about 1.2 MB, most of it in the kernel's buffers. One

@@ -126,7 +126,7 @@ fn its_calls_are_as_expected(run: &mut Run) -> Result<(), Trouble> {
 
     run.start()?;
     let mut client = Http::settled(run, "")?;
-    client.exchange(&Ask::after(100))?;
+    client.exchange(&Ask::after(400))?;
     compare(run, expected!("by-timer.trace"))?;
 
     run.start_with(|program| program.options(["--idle-timeout-ms", "50"]))?;

@@ -11,6 +11,11 @@ pub(super) fn brief(call: &Call) -> String {
     let head = match call.name.as_str() {
         "accept4" | "close" | "listen" | "getsockname" => format!("{}({})", call.name, arg(0)),
         "read" | "write" => format!("{}({}, {})", call.name, arg(0), arg(2)),
+        "setsockopt" => {
+            let value = arg(3);
+            let value = value.trim_matches(['[', ']']);
+            format!("setsockopt({}, {}, {value})", arg(0), arg(2))
+        }
         "epoll_ctl" => match call.args.get(3) {
             Some(Value::Struct(fields)) => {
                 let events = fields
@@ -49,9 +54,30 @@ pub(super) fn brief(call: &Call) -> String {
         Outcome::Unknown(_) => format!("{head} = ?"),
         Outcome::Unfinished => head,
     };
+    if result.chars().count() > LONGEST
+        && let Some(ready) = ready(call)
+        && call.name == "epoll_wait"
+    {
+        // What was reported matters more than how long it would have waited.
+        let short = format!("epoll_wait({}) = {}   {ready}", arg(0), ready_count(call));
+        return cut(&short);
+    }
+    cut(&result)
+}
+
+/// How many a wait has reported.
+fn ready_count(call: &Call) -> String {
+    match &call.outcome {
+        Outcome::Returned { value, .. } => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Not longer than [`LONGEST`].
+fn cut(result: &str) -> String {
     match result.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}..", &result[..end]),
-        None => result,
+        None => result.to_owned(),
     }
 }
 
@@ -62,9 +88,11 @@ pub(super) fn last(calls: &[Call], most: usize) -> Vec<String> {
         .iter()
         .position(|call| !SETUP.contains(&call.name.as_str()));
     let calls = &calls[begins.unwrap_or(0)..];
+    // Neither says anything about what went wrong.
+    let quiet = ["getsockname", "setsockopt"];
     let own: Vec<&Call> = calls
         .iter()
-        .filter(|call| call.name != "getsockname")
+        .filter(|call| !quiet.contains(&call.name.as_str()))
         .collect();
     let shown = own[own.len().saturating_sub(most)..].iter();
     shown.map(|call| brief(call)).collect()

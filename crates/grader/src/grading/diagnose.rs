@@ -187,11 +187,11 @@ impl<'a> Case<'a> {
             return bug::CRASHED;
         }
         if self.scene.output.panic().is_some() {
-            return bug::CRASHED;
+            return bug::THREAD_PANICKED;
         }
         match self.symptom {
             Symptom::NotStarted(_) => bug::NO_LISTENER,
-            Symptom::Ended => bug::CRASHED,
+            Symptom::Ended => bug::THREAD_PANICKED,
             Symptom::Spin(_) => self.spin(),
             Symptom::Stall { .. } if self.is_spin() => self.spin(),
             Symptom::Stall { .. } => self.stall(),

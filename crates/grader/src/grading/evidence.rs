@@ -1,5 +1,7 @@
 //! The evidence of a failure page: what `/proc` shows, and where.
 
+use std::collections::BTreeMap;
+
 use trace::Call;
 
 use super::calls::{brief, set};
@@ -8,6 +10,9 @@ use crate::probe::show_events;
 
 /// How many entries of an interest list a page shows: enough for the situations in which a server spins.
 const INTERESTS_SHOWN: usize = 6;
+
+/// How many threads a page tells of one by one.
+const THREADS_SHOWN: usize = 4;
 
 impl Case<'_> {
     /// What was seen, and where.
@@ -37,7 +42,8 @@ impl Case<'_> {
                     "/proc/net/tcp",
                 );
             }
-            if row.tx_queue > 0 {
+            // After the end of the server the kernel goes on alone.
+            if row.tx_queue > 0 && !self.has_ended() {
                 add(
                     format!("{name} has {} to be sent", count(row.tx_queue, "byte")),
                     "/proc/net/tcp",
@@ -127,8 +133,32 @@ impl Case<'_> {
         if let Some(activity) = activity {
             add(format!("{activity}"), "/proc/PID/schedstat");
         }
-        if scene.threads.len() > 1 {
-            add(format!("{} threads", scene.threads.len()), "/proc/PID/task");
+        match &scene.threads[..] {
+            [] | [_] => {}
+            some if some.len() <= THREADS_SHOWN => {
+                // Their numbers say nothing to the reader.
+                for (number, thread) in (1..).zip(some) {
+                    add(
+                        format!("thread {number} {}", thread.doing()),
+                        "/proc/PID/task",
+                    );
+                }
+            }
+            many => {
+                let mut doing: BTreeMap<String, usize> = BTreeMap::new();
+                for thread in many {
+                    let what = match thread.syscall.as_ref().map(|call| call.name()) {
+                        Some("futex") => "futex: a lock, or the end of another thread".to_owned(),
+                        Some(name) => name.to_owned(),
+                        None => "no known call".to_owned(),
+                    };
+                    *doing.entry(what).or_default() += 1;
+                }
+                for (what, count) in doing {
+                    let who = if count == 1 { "thread" } else { "threads" };
+                    add(format!("{count} {who} in {what}"), "/proc/PID/task");
+                }
+            }
         }
         // A panic is told in the story.
         let told = scene.output.panic().is_some() || !self.has_ended();

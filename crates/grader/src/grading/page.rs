@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Finding, bug};
+use super::{Bug, Finding, bug};
 
 /// What a page says besides the finding.
 pub struct Heading<'a> {
@@ -22,7 +22,7 @@ const WIDTH: usize = 90;
 /// Where the right column begins.
 const RIGHT: usize = 44;
 
-/// At most this many of the clients' steps are shown: the last ones, which led to the symptom.
+/// At most this many of the clients' steps are shown: the first one, and the last ones, which led to the symptom.
 const STEPS_SHOWN: usize = 10;
 
 /// Escape sequences, or nothing.
@@ -125,14 +125,24 @@ fn render(
         writeln!(page, "  {line}")?;
     }
 
-    let skipped = finding.steps.len().saturating_sub(STEPS_SHOWN);
+    // The first step may be how the server was started. Of the others the last ones matter.
+    let skipped = match finding.steps.len() {
+        some if some > STEPS_SHOWN => 2..some - (STEPS_SHOWN - 3),
+        _ => 1..1,
+    };
     // Beside the calls, or, where these need the whole width, alone.
     let width = match finding.divergence {
-        None if !is_narrow => RIGHT - 8,
+        None if !is_narrow => RIGHT - 10,
         _ => columns - 8,
     };
     let mut steps = Vec::new();
-    for (number, step) in (1..).zip(&finding.steps).skip(skipped) {
+    for (number, step) in (1..).zip(&finding.steps) {
+        if skipped.contains(&number) {
+            if number == skipped.start {
+                steps.push("  ..".to_owned());
+            }
+            continue;
+        }
         for (index, line) in wrapped(step, width).iter().enumerate() {
             match index {
                 0 => steps.push(format!("{number:>3}  {line}")),
@@ -208,15 +218,26 @@ fn render(
 
     writeln!(page)?;
     if !bug.chapter.is_empty() {
-        writeln!(page, "  read  {}", book_page(bug.chapter))?;
+        writeln!(page, "  read  {}", reading(exercise, bug))?;
     }
     writeln!(page, "  hint  cargo workshop hint {short}")
 }
 
-/// Where the book teaches a chapter: `ch05-epoll-et` is `book/src/05-epoll-et.md`.
+/// What to read: the place that is about the bug, or the exercise's own chapter where that place comes later.
+/// (`ex01-threads` has the name of `ch01-threads`.)
+fn reading(exercise: &str, bug: &Bug) -> String {
+    let (own, about) = (&exercise["ex".len()..], &bug.chapter["ch".len()..]);
+    match bug.section {
+        section if about <= own && !section.is_empty() => {
+            format!("{}, \"{section}\"", book_page(about))
+        }
+        _ => book_page(own.min(about)),
+    }
+}
+
+/// Where the book teaches a chapter: `05-epoll-et` is `book/src/05-epoll-et.md`.
 fn book_page(chapter: &str) -> String {
-    let name = chapter.strip_prefix("ch").unwrap_or(chapter);
-    format!("book/src/{name}.md")
+    format!("book/src/{chapter}.md")
 }
 
 /// Cuts a text into lines of at most `width` columns, between words. A longer word has a line of its own.
@@ -248,16 +269,32 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_the_book_is_there() {
+    fn what_is_to_be_read_is_there() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for bug in crate::grading::bug::CATALOGUE {
-            let page = root.join(book_page(bug.chapter));
+            let Some(chapter) = bug.chapter.strip_prefix("ch") else {
+                continue;
+            };
+            let page = std::fs::read_to_string(root.join(book_page(chapter))).expect(bug.name);
+            let mut headings = page.lines().filter(|line| line.starts_with('#'));
+            let is_there = |line: &str| line.trim_start_matches('#').trim() == bug.section;
             assert!(
-                bug.chapter.is_empty() || page.is_file(),
-                "{}",
-                page.display()
+                bug.section.is_empty() || headings.any(is_there),
+                "{}: no heading {:?} in {}",
+                bug.name,
+                bug.section,
+                book_page(chapter)
             );
         }
+    }
+
+    #[test]
+    fn a_page_names_no_chapter_that_comes_later() {
+        let read = |exercise| reading(exercise, &bug::LEFT_BLOCKING);
+        let place = "book/src/02-select.md, \"A read that does not sleep\"";
+        assert_eq!(read("ex01-threads"), "book/src/01-threads.md");
+        assert_eq!(read("ex02-select"), place);
+        assert_eq!(read("ex05-epoll-et"), place);
     }
 
     fn heading() -> Heading<'static> {
@@ -309,7 +346,7 @@ ex05-epoll-et  check 3 of 12  a burst is answered without another byte          
    fd 5 is registered for IN|RDHUP|ET, and  /proc/PID/fdinfo/4
    that takes a second line
 
-  read  book/src/05-epoll-et.md
+  read  book/src/05-epoll-et.md, \"EAGAIN ends the episode\"
   hint  cargo workshop hint ex05
 ";
         assert_eq!(page(&heading(), &finding(), false), expected);
@@ -345,7 +382,7 @@ a burst is answered without another byte
    and that takes a second line
      /proc/PID/fdinfo/4
 
-  read  book/src/05-epoll-et.md
+  read  book/src/05-epoll-et.md, \"EAGAIN ends the episode\"
   hint  cargo workshop hint ex05
 ";
         assert_eq!(page_in(&heading(), &finding(), false, 40), expected);

@@ -93,8 +93,9 @@ pub struct Run {
     panics_on_purpose: bool,
 }
 
-/// How long a server may take to come to rest when its clients have left, before it is looked at for the last time.
-const LAST_LOOK: Duration = Duration::from_millis(300);
+/// How long a server may take to go to sleep when its clients have left, before it is looked at for the last time. A right
+/// one does at once.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// A server that should end, and rests for so long, will not.
 const RESTS_FOR_GOOD: Duration = Duration::from_secs(1);
@@ -354,8 +355,8 @@ impl Run {
     /// A symptom that no client saw: the server panicked in a thread of its own, or has ended.
     pub(super) fn unseen_trouble(&self) -> Option<Trouble> {
         let server = self.server.as_ref()?;
-        // The clients have just left, and that too must be survived: give it a moment to come to rest.
-        let _ = wait::wait_until(LAST_LOOK, || is_at_rest(server));
+        // The clients have just left, and that too must be survived.
+        let _ = wait::wait_until_asleep_within(server, LAST_LOOK);
         let panicked = server.output().panic().is_some() && !self.panics_on_purpose;
         let failed = server.ended().is_some() || panicked;
         failed.then(|| self.trouble(Symptom::Ended))

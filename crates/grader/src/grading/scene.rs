@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use trace::{Call, Event, Parser};
+use trace::{Call, Event, Parser, Value};
 
 use crate::child::{Ending, Output, Server};
 use crate::probe::{self, Answer, Epoll, Question, State, TcpRow, Thread};
@@ -74,6 +74,7 @@ impl Scene {
         }
         scene.rows = probe::connections(pid, server.port()).unwrap_or_default();
         scene.calls = last_calls(recording).unwrap_or_default();
+        name_tokens(&mut scene.calls, &scene.epolls);
         let spins = scene.activity.is_some_and(|activity| activity.is_spin());
         if spins && scene.calls.is_empty() {
             // Last, since a signal interrupts `epoll_wait`, and a server may not survive that.
@@ -152,6 +153,40 @@ fn last_answer(server: &Server, epolls: &[Epoll]) -> Option<Answer> {
         told.filter(|_| is_held)
     };
     (0..STOPS).find_map(|_| look())
+}
+
+/// Puts the descriptor in the place of the token, in what `epoll_wait` returned: `fdinfo` tells whose token it is. One
+/// that nobody has any more is called a token, so that it is not taken for a descriptor.
+fn name_tokens(calls: &mut [Call], epolls: &[Epoll]) {
+    let interests = || epolls.iter().flat_map(|epoll| &epoll.interests);
+    if interests().all(|interest| interest.data == interest.fd as u64) {
+        return;
+    }
+    let waits = calls.iter_mut().filter(|call| call.name == "epoll_wait");
+    for events in waits.filter_map(|call| call.args.get_mut(1)) {
+        let Value::Array(events) = events else {
+            continue;
+        };
+        let fields = events.iter_mut().filter_map(|event| match event {
+            Value::Struct(fields) => fields.iter_mut().find(|field| field.name == "data"),
+            _ => None,
+        });
+        for data in fields {
+            let Value::Struct(parts) = &data.value else {
+                continue;
+            };
+            let token = parts.iter().find(|part| part.name == "u64");
+            let Some(token) = token.and_then(|part| part.value.to_string().parse::<u64>().ok())
+            else {
+                continue;
+            };
+            let owner = interests().find(|interest| interest.data == token);
+            data.value = match owner {
+                Some(interest) => Value::Int(interest.fd.into()),
+                None => Value::Raw(format!("token {token}")),
+            };
+        }
+    }
 }
 
 /// The last whole calls of a recording, which may still grow.

@@ -6,6 +6,7 @@ use super::bug::{self, Bug, NOT_WRITTEN};
 use super::calls::{brief, ready, set};
 use super::turn::Turn;
 use super::{Case, Symptom};
+use crate::probe::{Syscall, Thread};
 
 /// Bugs of a server that sleeps, and should not: but what it has missed is not an event, so what it watches does not matter.
 const NOT_FOR_AN_EVENT: &[Bug] = &[
@@ -56,9 +57,11 @@ impl Case<'_> {
                 .message
                 .trim_start_matches("not yet implemented")
                 .trim_start_matches(": ");
-            return format!("Not written yet: start at {}{line}. {task}", place[0])
-                .trim_end()
-                .to_owned();
+            let says = match task {
+                "" => String::new(),
+                task => format!(" What belongs there: {task}."),
+            };
+            return format!("Not written yet: start at {}{line}.{says}", place[0]);
         }
         let ending = self
             .scene
@@ -146,7 +149,7 @@ impl Case<'_> {
             Symptom::NotStarted(_) | Symptom::OtherCalls { .. } => None,
             _ if self.has_ended() => {
                 let call = self.scene.calls.last()?;
-                Some(format!("Its last call was {}.", brief(call)))
+                Some(format!("The last call was {}.", brief(call)))
             }
             Symptom::Spin(_) => self.turns(),
             Symptom::Stall { .. } if self.is_spin() => self.turns(),
@@ -216,11 +219,19 @@ impl Case<'_> {
 
     /// Why a server that sleeps does not serve the client that waits.
     fn sleeping(&self, bug: &Bug) -> Option<String> {
-        let call = self.scene.main_thread()?.syscall.as_ref()?;
-        if self.scene.threads.len() > 1 {
-            return None;
-        }
+        let call = self.acting_thread()?.syscall.as_ref()?;
         let own = self.connection().and_then(|row| self.scene.fd_of(row));
+        if call.name().starts_with("accept") && own.is_some() {
+            return Some(format!(
+                "The server sleeps in {call}, where only a new client wakes it: nobody looks at this client's socket, fd {}.",
+                own?
+            ));
+        }
+        if self.scene.threads.len() > 1 {
+            return (call.fd() == own && own.is_some()).then(|| {
+                format!("The thread of this client has read all that came, and sleeps in {call}.")
+            });
+        }
         if !call.is_event_wait() {
             let whose = match (call.fd(), own) {
                 (Some(fd), Some(own)) if fd == own => ", this client's socket",
@@ -278,9 +289,25 @@ impl Case<'_> {
         Some(format!("{sleeps}{blind}."))
     }
 
+    /// The thread that the page is about: the one that sleeps in a call on the client's socket, or else the main thread.
+    fn acting_thread(&self) -> Option<&Thread> {
+        let own = self.connection().and_then(|row| self.scene.fd_of(row));
+        let is_on_it = |thread: &&Thread| {
+            let fd = thread.syscall.as_ref().and_then(Syscall::fd);
+            fd.is_some() && fd == own
+        };
+        let threads = &self.scene.threads;
+        threads.iter().find(is_on_it).or_else(|| threads.first())
+    }
+
     /// The call that the server sleeps in, as the page shows it.
     pub(super) fn blocked(&self) -> Option<String> {
-        let thread = self.scene.main_thread()?;
+        // Where nobody waits for it, a server that sleeps does what it should.
+        let so = match self.is_stall() {
+            true => "still blocked here",
+            false => "asleep",
+        };
+        let thread = self.acting_thread()?;
         match (&thread.syscall, thread.state) {
             (_, 'R') if self.is_spin() => Some("... and so on, without a pause".to_owned()),
             (Some(call), 'S') => {
@@ -291,9 +318,12 @@ impl Case<'_> {
                         set(&question.readable),
                         set(&question.writable)
                     ),
-                    _ => call.to_string(),
+                    _ => match call.timeout_ms().filter(|end| *end > 0) {
+                        Some(end) => call.to_string().replace(')', &format!(", {end} ms)")),
+                        None => call.to_string(),
+                    },
                 };
-                Some(format!("{call:<18}   still blocked here"))
+                Some(format!("{call:<18}   {so}"))
             }
             _ => None,
         }

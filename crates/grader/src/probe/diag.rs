@@ -234,31 +234,29 @@ mod tests {
             rows.sort_by_key(|row| (row.local, row.remote));
             rows
         };
-        let mut both = (Vec::new(), Vec::new());
-        // Acknowledgements may be on their way between the two.
+        // The three sources: all sockets, those that are known by name (not the listener), and `/proc`.
+        let mut told = [const { Vec::new() }; 3];
+        // Acknowledgements may be on their way between two looks.
         let same = crate::wait_until(crate::DEADLINE, || {
-            both = (
-                own(table().unwrap()),
-                own(
-                    super::super::tcp::proc_table("/proc/self/net/tcp", Some(addr.port())).unwrap(),
-                ),
-            );
-            both.0 == both.1
+            let proc = super::super::tcp::proc_table("/proc/self/net/tcp", Some(addr.port()));
+            let all = own(table().unwrap());
+            let connections = all.iter().filter(|row| !row.is_listener());
+            let named: Vec<_> = connections.map(|row| (row.local, row.remote)).collect();
+            let found = find(&named).unwrap();
+            told = [all, own(found), own(proc.unwrap())];
+            let connections = told[0].iter().filter(|row| !row.is_listener());
+            told[0] == told[2] && connections.eq(&told[1])
         });
-        assert!(same.is_ok(), "{both:#?}");
-        assert_eq!(both.0.len(), 5);
-        // The same ones by name, the listener aside.
-        let named: Vec<_> = both.0.iter().map(|row| (row.local, row.remote)).collect();
-        let mut connections = both.0.clone();
-        connections.retain(|row| !row.is_listener());
-        assert_eq!(own(find(&named[1..]).unwrap()), connections);
+        assert!(same.is_ok(), "{told:#?}");
+        let [all, ..] = told;
+        assert_eq!(all.len(), 5);
+        let listening = all.iter().find(|row| row.is_listener()).unwrap();
+        assert_eq!((listening.rx_queue, listening.tx_queue), (1, 0));
+        assert!(all.iter().any(|row| row.rx_queue == 5));
         // What never was is not taken for the listener.
         let stranger = SocketAddrV4::new(Ipv4Addr::new(127, 1, 2, 3), 9);
-        let server = named[0].0;
+        let server = listening.local;
         assert_eq!(find(&[(server, stranger), (stranger, server)]), Ok(vec![]));
-        let listening = both.0.iter().find(|row| row.is_listener()).unwrap();
-        assert_eq!((listening.rx_queue, listening.tx_queue), (1, 0));
-        assert!(both.0.iter().any(|row| row.rx_queue == 5));
     }
 
     #[test]

@@ -163,8 +163,9 @@ fn parse_stat(text: &str) -> Option<Duration> {
     Some(TICK * (utime + stime))
 }
 
-/// Some thread of a process runs, or would run if a core were free.
-pub fn is_runnable(pid: i32) -> Told<bool> {
+/// Some thread of a process runs, or would run if a core were free or the disk were faster (a program whose calls are
+/// recorded writes much).
+pub fn is_busy(pid: i32) -> Told<bool> {
     let path = format!("/proc/{pid}/task");
     for entry in fs::read_dir(&path).map_err(|error| unreadable(&path, &error))? {
         let entry = entry.map_err(|error| unreadable(&path, &error))?;
@@ -172,7 +173,7 @@ pub fn is_runnable(pid: i32) -> Told<bool> {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         if stat
             .rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.starts_with(" R "))
+            .is_some_and(|(_, rest)| rest.starts_with(" R ") || rest.starts_with(" D "))
         {
             return Ok(true);
         }

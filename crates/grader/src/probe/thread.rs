@@ -27,6 +27,22 @@ impl Thread {
         self.state == 'S' && !self.is_napping()
     }
 
+    /// What it does, in words: `sleeps in read(5)`.
+    pub fn doing(&self) -> String {
+        match (self.state, &self.syscall, &self.wchan) {
+            ('R', ..) => "runs".to_owned(),
+            ('T' | 't', ..) => "is stopped".to_owned(),
+            ('Z' | 'X', ..) => "has ended".to_owned(),
+            // It is a lock, or waits for another thread to end.
+            (_, Some(syscall), _) if syscall.name() == "futex" => {
+                "sleeps in futex: a lock, or the end of another thread".to_owned()
+            }
+            (_, Some(syscall), _) => format!("sleeps in {syscall}"),
+            (_, None, Some(wchan)) => format!("sleeps in the kernel's {wchan}"),
+            (_, None, None) => "sleeps".to_owned(),
+        }
+    }
+
     /// It sleeps for a time and cannot be woken by anything that happens to a descriptor.
     pub fn is_napping(&self) -> bool {
         // After SIGCONT the call may be called restart_syscall; the kernel function is still the same.
@@ -40,15 +56,7 @@ impl Thread {
 impl fmt::Display for Thread {
     /// `thread 4711 sleeps in read(5)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tid = self.tid;
-        match (self.state, &self.syscall, &self.wchan) {
-            ('R', ..) => write!(f, "thread {tid} runs"),
-            ('T' | 't', ..) => write!(f, "thread {tid} is stopped"),
-            ('Z' | 'X', ..) => write!(f, "thread {tid} has ended"),
-            (_, Some(syscall), _) => write!(f, "thread {tid} sleeps in {syscall}"),
-            (_, None, Some(wchan)) => write!(f, "thread {tid} sleeps in the kernel's {wchan}"),
-            (_, None, None) => write!(f, "thread {tid} sleeps"),
-        }
+        write!(f, "thread {} {}", self.tid, self.doing())
     }
 }
 

@@ -10,10 +10,13 @@ use grader::gallery::{self, Claim, Exhibit, Scratch};
 use grader::grading::{Bug, Exercise, Subject, Verdict};
 use serde_json::json;
 
-use super::check::{failure_page, verdict_line};
+use super::check::{failure_page, not_built, say_that_it_was_stopped, verdict_line};
+use super::chosen;
 use super::solution::patch;
+use crate::cargo::{self, Built};
 use crate::cli;
 use crate::place::{self, Place};
+use crate::progress::Progress;
 use crate::screen::{Screen, Style};
 use crate::{NOT_JUDGED, RIGHT, WRONG};
 
@@ -36,13 +39,12 @@ impl Entry<'_> {
 
 /// Lists the bugs: of all exercises briefly, of one with what happened.
 pub fn list(place: &Place, screen: &Screen, options: &cli::Bugs) -> Result<u8> {
-    let wanted = options
-        .exercise
-        .as_deref()
-        .map(place::exercise)
-        .transpose()?;
+    let named = options.exercise.as_deref();
+    let current = chosen(named, place, &Progress::load(place, screen))?;
+    // For another program all of them, as long as none is named.
+    let is_all = options.all || (options.json && named.is_none());
     let exhibits = exhibits(place);
-    let all = entries(&exhibits, wanted);
+    let all = entries(&exhibits, (!is_all).then_some(current));
     if options.json {
         let all: Vec<_> = all.iter().map(as_json).collect();
         screen.line(json!(all));
@@ -58,23 +60,30 @@ pub fn list(place: &Place, screen: &Screen, options: &cli::Bugs) -> Result<u8> {
             screen.line(screen.paint(Style::Bold, name));
             exercise = name;
         }
-        match wanted {
+        match named {
             None => brief(screen, entry),
             Some(_) => long(screen, entry),
         }
     }
-    let Some(last) = all.last() else {
+    let mut own = all
+        .iter()
+        .filter(|entry| entry.exercise().name == current.name);
+    let Some(example) = own.next().or(all.first()) else {
         bail!("there is no bug in solutions/*/bugs");
     };
-    let short = place::short(last.exercise().name);
+    let short = place::short(example.exercise().name);
     screen.gap();
-    if wanted.is_none() {
-        screen.line("What happens in each, for one exercise:");
+    if named.is_none() {
+        screen.text(0, "What happens in each:");
         screen.line(format_args!("  cargo workshop bugs {short}"));
     }
-    screen.line("See one at work:");
-    let command = format!("cargo workshop break {short} {}", last.name);
+    screen.text(0, "See one at work:");
+    let command = format!("cargo workshop break {short} {}", example.name);
     screen.line(format_args!("  {}", screen.paint(Style::Bold, command)));
+    if !is_all {
+        screen.text(0, "Those of all exercises:");
+        screen.line("  cargo workshop bugs --all");
+    }
     Ok(RIGHT)
 }
 
@@ -135,9 +144,13 @@ pub fn break_it(place: &Place, screen: &Screen, options: &cli::Break) -> Result<
     patch(screen, diff);
     screen.gap();
 
-    let program = build(place, screen, &exhibits, entry)?;
+    let guard = say_that_it_was_stopped(*screen);
+    let Some(program) = build(place, screen, &exhibits, entry)? else {
+        return Ok(NOT_JUDGED);
+    };
     let check = &exercise.checks[entry.check];
     if options.serve {
+        drop(guard);
         return Err(serve(screen, entry, program, &options.listen));
     }
     let live = screen.live(format!("{:>2}  {}", entry.check + 1, check.name));
@@ -153,10 +166,11 @@ pub fn break_it(place: &Place, screen: &Screen, options: &cli::Break) -> Result<
                 WRONG,
             ),
         };
-        screen.line(screen.paint(Style::Yellow, words));
+        screen.beside("", 0, words, Some(Style::Yellow));
         return Ok(status);
     };
     screen.gap();
+    // Without a line about hints: this server is not the student's.
     screen.line(failure_page(screen, exercise, entry.check + 1, finding).trim_end());
     screen.gap();
     let short = place::short(exercise.name);
@@ -170,7 +184,7 @@ pub fn break_it(place: &Place, screen: &Screen, options: &cli::Break) -> Result<
             WRONG,
         ),
     };
-    screen.line(screen.paint(Style::Green, words));
+    screen.beside("", 0, &words, Some(Style::Green));
     screen.text(0, "To talk to this server by hand:");
     screen.line(format_args!(
         "  cargo workshop break {short} {} --serve",
@@ -185,7 +199,17 @@ fn serve(screen: &Screen, entry: &Entry<'_>, program: PathBuf, listen: &str) -> 
     /// From this exercise on, the servers speak HTTP.
     const FIRST_HTTP: &str = "ex05";
     let check = entry.exercise().checks[entry.check].name;
-    screen.text(0, &format!("A right server: {check}. This one does not. Ctrl-C ends it. In another terminal, with the port that it names:"));
+    screen.text(
+        0,
+        &format!(
+            "This server has the bug \"{}\". The check that it fails is \"{check}\".",
+            entry.bug.title
+        ),
+    );
+    screen.text(
+        0,
+        "Ctrl-C ends it. In another terminal, with the port that it names:",
+    );
     let talk = match entry.exercise().name >= FIRST_HTTP {
         true => "curl -i http://127.0.0.1:PORT/",
         false => "nc 127.0.0.1 PORT",
@@ -252,15 +276,22 @@ fn find<'a, 'b>(all: &'a [Entry<'b>], exercise: &Exercise, meant: &str) -> Resul
     bail!("{short} has no bug `{meant}`; `cargo workshop bugs {short}` lists them")
 }
 
-/// Builds the solution with this bug, in the workspace that `cargo gallery` uses too.
-fn build(place: &Place, screen: &Screen, all: &[Exhibit], entry: &Entry<'_>) -> Result<PathBuf> {
-    let live = screen.live(format!(
-        "building {} with {}",
-        entry.exercise().name,
-        entry.name
-    ));
-    let scratch = Scratch::new(&place.root, &place.target().join("gallery"));
-    let problems = scratch.write(all)?;
+/// Builds the solution with this bug, in the workspace that `cargo gallery` uses too. `None`: it does not compile, and that
+/// was said.
+fn build(
+    place: &Place,
+    screen: &Screen,
+    all: &[Exhibit],
+    entry: &Entry<'_>,
+) -> Result<Option<PathBuf>> {
+    let words = format!("building {} with {}", entry.exercise().name, entry.name);
+    if !screen.is_terminal() {
+        // Nothing moves there, and it may take half a minute.
+        screen.line(format_args!("{words} ..."));
+    }
+    let live = screen.live(words);
+    let folder = place.target().join("gallery");
+    let problems = Scratch::new(&place.root, &folder).write(all)?;
     let file = &entry.exhibit.file;
     if let Some(problem) = problems.iter().find(|problem| problem.file == *file) {
         bail!(
@@ -268,16 +299,15 @@ fn build(place: &Place, screen: &Screen, all: &[Exhibit], entry: &Entry<'_>) -> 
             entry.exercise().name
         );
     }
+    let target = folder.join("target");
     let package = entry.exhibit.package();
-    let failed = scratch
-        .build(std::slice::from_ref(&package))
-        .context("build the bug")?;
+    let built = cargo::build_in(&folder, Some(&target), screen, &live, &package);
     drop(live);
-    if !failed.is_empty() {
-        bail!(
-            "{}: it does not compile; the compiler's words stand above",
-            file.display()
-        );
+    match built.context("build the bug")? {
+        Built::Program { path, .. } => Ok(Some(path)),
+        Built::Failed { errors, warnings } => {
+            not_built(screen, &errors, warnings, None);
+            Ok(None)
+        }
     }
-    Ok(scratch.program(&package))
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use grader::grading::page::{Heading, page_in};
-use grader::grading::{Check, Exercise, Finding, Subject, Verdict};
+use grader::grading::{Check, Exercise, Finding, Subject, Verdict, bug};
 use serde_json::json;
 
-use super::{chosen, find_in_path, next_step};
+use super::{chosen, find_in_path, hint, next_step};
 use crate::cargo::{self, Built};
 use crate::cli;
+use crate::interrupt::{self, Died, Guard};
 use crate::place::{self, Place};
 use crate::progress::{Outcome, Progress};
 use crate::screen::{Screen, Style};
@@ -40,6 +41,7 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
     let short = place::short(exercise.name);
     // What is printed for people; with --json nothing is.
     let people = (!options.json).then_some(screen);
+    let _guard = (!options.watched).then(|| say_that_it_was_stopped(*screen));
 
     let mut built = Duration::ZERO;
     let (subject, fingerprint) = match &options.bin {
@@ -71,7 +73,8 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
                 } => {
                     built = took;
                     if let Some(screen) = people {
-                        screen.line(screen.paint(Style::Dim, built_words(took, warnings)));
+                        let words = built_words(exercise.name, took, warnings);
+                        screen.beside("", 0, &words, Some(Style::Dim));
                     }
                     // Saved while it was built: then nobody knows which sources the program is made of.
                     let after = sources::read(&package).unwrap_or_default();
@@ -126,7 +129,7 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
     match people {
         None => screen.line(as_json(exercise, &subject, &judged, status)),
         Some(screen) => {
-            pages(screen, exercise, &judged, options.all);
+            pages(place, screen, exercise, &judged, options.all);
             summary(place, screen, exercise, &judged, options, status);
         }
     }
@@ -142,11 +145,22 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Check) -> Result<u8> {
     Ok(status)
 }
 
-fn built_words(took: Duration, warnings: usize) -> String {
+/// A run that a signal ends says so, and does not end like one that is over.
+pub fn say_that_it_was_stopped(screen: Screen) -> Guard {
+    interrupt::on_signal(move |_| {
+        screen.complain(format_args!(
+            "Stopped before the end. This run does not count."
+        ));
+        Died::Yes
+    })
+}
+
+fn built_words(package: &str, took: Duration, warnings: usize) -> String {
+    let shows = format!("`cargo build -p {package}` shows");
     let warnings = match warnings {
         0 => String::new(),
-        1 => ", with a warning (`cargo build` shows it)".to_owned(),
-        _ => format!(", with {warnings} warnings (`cargo build` shows them)"),
+        1 => format!(", with a warning ({shows} it)"),
+        _ => format!(", with {warnings} warnings ({shows} them)"),
     };
     format!("built in {:.1} s{warnings}", took.as_secs_f64())
 }
@@ -160,7 +174,7 @@ pub fn not_built(screen: &Screen, errors: &str, warnings: usize, again: Option<&
     if warnings > 0 {
         words += &format!(" ({warnings} warnings are not shown.)");
     }
-    screen.line(screen.paint(Style::Red, words));
+    screen.beside("", 0, &words, Some(Style::Red));
     if let Some(again) = again {
         screen.line(format_args!("  again  {again}"));
     }
@@ -225,7 +239,14 @@ fn grade(
     for &(number, check) in checks {
         let live = people
             .map(|screen| screen.live(format!("{number:>2}  {} ({number} of {of})", check.name)));
-        let verdict = check.judge(subject);
+        let verdict = loop {
+            let stops = interrupt::stops();
+            let verdict = check.judge(subject);
+            // The time for an answer goes on while Ctrl-Z has stopped us: nothing that was late then is a failure.
+            if stops == interrupt::stops() || matches!(verdict, Verdict::Passed) {
+                break verdict;
+            }
+        };
         drop(live);
         if let Some(screen) = people {
             verdict_line(screen, number, check.name, &verdict);
@@ -274,7 +295,7 @@ fn outcome(judged: &Judged) -> (&'static str, Outcome) {
     (judged.check.name, outcome)
 }
 
-/// The failure page of a check.
+/// The failure page of a check, without its last line, which names the command for a hint.
 pub fn failure_page(
     screen: &Screen,
     exercise: &Exercise,
@@ -287,14 +308,28 @@ pub fn failure_page(
         of: exercise.checks.len(),
         check: exercise.checks[number - 1].name,
     };
-    page_in(&heading, finding, screen.has_colour(), screen.width())
+    let page = page_in(&heading, finding, screen.has_colour(), screen.width());
+    let lines = page.lines().filter(|line| !line.starts_with(HINT));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
-fn pages(screen: &Screen, exercise: &Exercise, judged: &[Judged], all: bool) {
+/// So begins the line of a page that names the command for a hint.
+const HINT: &str = "  hint  ";
+
+fn pages(place: &Place, screen: &Screen, exercise: &Exercise, judged: &[Judged], all: bool) {
+    let progress = Progress::load(place, screen);
+    let short = place::short(exercise.name);
+    let hint = match hint::are_all_given(place, &progress, exercise) {
+        false => format!("cargo workshop hint {short}"),
+        true => format!("you have had all of them; again: cargo workshop hint {short} 1"),
+    };
     for judged in judged {
         if let Verdict::Failed(finding) = &judged.verdict {
             screen.gap();
-            screen.line(failure_page(screen, exercise, judged.number, finding).trim_end());
+            screen.line(failure_page(screen, exercise, judged.number, finding));
+            if finding.bug != bug::NOT_WRITTEN {
+                screen.beside(HINT, HINT.len(), &hint, None);
+            }
             if !all {
                 break;
             }
@@ -337,7 +372,7 @@ fn summary(
         } else {
             Style::Yellow
         };
-        screen.line(screen.paint(style, format!("{whose}.")));
+        screen.beside("", 0, &format!("{whose}."), Some(style));
     }
     if !skipped.is_empty() {
         let numbers: Vec<String> = skipped
@@ -360,7 +395,7 @@ fn summary(
         let progress = Progress::load(place, screen);
         screen.line(format_args!("  compare  cargo workshop solution {short}"));
         let next =
-            next_step(place, &progress).map_or("cargo workshop".to_owned(), |(command, _)| command);
+            next_step(place, &progress).map_or("cargo workshop".to_owned(), |next| next.command);
         screen.line(format_args!(
             "  next     {}",
             screen.paint(Style::Bold, next)

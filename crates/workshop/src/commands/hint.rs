@@ -1,6 +1,7 @@
 //! `cargo workshop hint`: the hints of an exercise, one at a time.
 
 use anyhow::{Context, Result, bail};
+use grader::grading::Exercise;
 
 use super::chosen;
 use crate::RIGHT;
@@ -28,10 +29,16 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Hint) -> Result<u8> {
     }
     let given = progress.hints(exercise.name).min(hints.len());
     let next = (given + 1).min(hints.len());
-    let number = options.number.unwrap_or(next);
-    if number == 0 || number > hints.len() {
-        bail!("{short} has hints 1 to {}", hints.len());
-    }
+    let number = match &options.number {
+        None => next,
+        Some(word) => match word.parse() {
+            Ok(number) if (1..=hints.len()).contains(&number) => number,
+            _ => bail!(
+                "{short} has no hint `{word}`; it has hints 1 to {}",
+                hints.len()
+            ),
+        },
+    };
     if number > next {
         bail!("hint {number} comes after hint {next}: cargo workshop hint {short}");
     }
@@ -48,13 +55,22 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Hint) -> Result<u8> {
     screen.gap();
     if number < hints.len() {
         let words = format!("hint {} of {}", number + 1, hints.len());
-        screen.line(format_args!("  more  cargo workshop hint {short}"));
-        screen.line(screen.paint(Style::Dim, format!("        ({words}; try first)")));
+        // Without a number comes the first one that was not given yet.
+        let (which, words) = match number < given {
+            true => (
+                format!(" {}", number + 1),
+                format!("({words}, given before)"),
+            ),
+            false => (String::new(), format!("({words}; try first)")),
+        };
+        screen.line(format_args!("  more  cargo workshop hint {short}{which}"));
+        screen.beside("        ", 8, &words, Some(Style::Dim));
     } else {
-        screen.line("  This is the last hint. The solution, beside your own code:");
-        screen.line(format_args!(
-            "        cargo workshop solution {short} --now"
-        ));
+        screen.text(
+            2,
+            "This is the last hint. The solution, beside your own code:",
+        );
+        screen.line(format_args!("    cargo workshop solution {short} --now"));
     }
     if number > given {
         Progress::update(place, screen, |progress| {
@@ -62,6 +78,13 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Hint) -> Result<u8> {
         });
     }
     Ok(RIGHT)
+}
+
+/// Every hint of an exercise was given.
+pub fn are_all_given(place: &Place, progress: &Progress, exercise: &Exercise) -> bool {
+    let file = place.exercise(exercise.name).join("hints.md");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    progress.hints(exercise.name) >= hints(&text).len()
 }
 
 /// The sections of a file that begin with `## Hint N: title`.

@@ -14,6 +14,9 @@ use crate::screen::{NARROW, Screen, Style};
 /// The width of a bar, in columns.
 const BAR: usize = 13;
 
+/// Where the book is. `mdbook` may not be there, and its pages can be read without it.
+const BOOK: &str = "The book: `mdbook serve book --open`, or its pages as they are, in book/src (first preface.md).";
+
 /// Prints the list.
 pub fn run(place: &Place, screen: &Screen, options: &List) -> Result<u8> {
     let progress = Progress::load(place, screen);
@@ -26,16 +29,19 @@ pub fn run(place: &Place, screen: &Screen, options: &List) -> Result<u8> {
     }
     table(place, screen, &progress);
     screen.gap();
+    screen.text(0, BOOK);
+    screen.gap();
     match next_step(place, &progress) {
-        Some((command, why)) => {
+        Some(next) => {
             let first = if progress.is_empty() {
                 "Begin here"
             } else {
                 "Next"
             };
-            screen.text(0, &format!("{first}: {why}."));
+            screen.text(0, &format!("{first}: {}.", next.why));
             screen.gap();
-            screen.line(format_args!("  {}", screen.paint(Style::Bold, command)));
+            let command = screen.paint(Style::Bold, next.command);
+            screen.line(format_args!("  {command}"));
         }
         None => {
             screen.text(
@@ -45,7 +51,7 @@ pub fn run(place: &Place, screen: &Screen, options: &List) -> Result<u8> {
             screen.gap();
             screen.line(format_args!(
                 "  {}",
-                screen.paint(Style::Bold, "cargo workshop bugs")
+                screen.paint(Style::Bold, "cargo workshop bugs --all")
             ));
         }
     }
@@ -53,15 +59,18 @@ pub fn run(place: &Place, screen: &Screen, options: &List) -> Result<u8> {
 }
 
 fn welcome(screen: &Screen) {
-    screen.line(screen.paint(
-        Style::Bold,
+    screen.beside(
+        "",
+        0,
         "Welcome to Readiness: event-driven I/O on Linux, step by step.",
-    ));
+        Some(Style::Bold),
+    );
     screen.gap();
     screen.text(
         0,
-        "A chapter is a small program that shows something, call by call. Its exercise is a server with holes in it, for \
-         you to fill. Then your server is run and watched from outside, and if it is wrong, the bug is named.",
+        "A chapter is a page of the book, and a small program that shows something, call by call. Its exercise is a \
+         server with holes in it, for you to fill. Then your server is run and watched from outside, and if it is wrong, \
+         the bug is named.",
     );
     screen.text(0, "This command always shows where you are, and the next step; `cargo workshop --help` shows the others.");
     screen.gap();
@@ -144,6 +153,6 @@ fn as_json(place: &Place, progress: &Progress) -> String {
             json!({ "chapter": chapter, "seen": seen, "exercise": known.map(exercise) })
         })
         .collect();
-    let next = next_step(place, progress).map(|(command, _)| command);
+    let next = next_step(place, progress).map(|next| next.command);
     json!({ "steps": steps, "next": next }).to_string()
 }

@@ -46,8 +46,18 @@ fn find_in_path(name: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The next step, as a command to copy, and what it is good for. `None`: everything has passed.
-fn next_step(place: &Place, progress: &Progress) -> Option<(String, String)> {
+/// What comes next.
+struct Next {
+    /// A command to copy.
+    command: String,
+    /// What it is good for, and what to do before: a part of a sentence.
+    why: String,
+    /// The file that says what to do, where it is an exercise that nobody has begun.
+    task: Option<String>,
+}
+
+/// The next step. `None`: everything has passed.
+fn next_step(place: &Place, progress: &Progress) -> Option<Next> {
     for (chapter, exercise) in place.steps() {
         let standing = exercise.map(|exercise| progress.standing(place, exercise));
         if standing.is_some_and(|standing| standing.state.is_done()) {
@@ -55,25 +65,44 @@ fn next_step(place: &Place, progress: &Progress) -> Option<(String, String)> {
         }
         let began = standing.is_some_and(|standing| standing.passed > 0);
         if let Some(chapter) = chapter.filter(|chapter| !began && !progress.has_seen(chapter)) {
-            let short = place::short(&chapter);
-            return Some((
-                format!("cargo workshop trace {short}"),
-                format!("see {chapter} at work, with its system calls"),
-            ));
+            let page = place::book_page(&chapter);
+            return Some(Next {
+                command: format!("cargo workshop trace {}", place::short(&chapter)),
+                why: format!("read {page}, and see {chapter} at work, with its system calls"),
+                task: None,
+            });
         }
-        if let Some(exercise) = exercise {
-            let short = place::short(exercise.name);
-            return Some((
-                format!("cargo workshop check {short}"),
-                match standing.is_some_and(|standing| standing.state == State::New) {
-                    true => format!(
-                        "the task is exercises/{}/README.md. Have it graded at any time",
-                        exercise.name
-                    ),
-                    false => format!("have exercises/{} graded", exercise.name),
-                },
-            ));
+        if let (Some(exercise), Some(standing)) = (exercise, standing) {
+            return Some(next_check(exercise, progress, standing.state));
         }
     }
     None
+}
+
+/// The next step in an exercise that has not passed.
+fn next_check(exercise: &Exercise, progress: &Progress, state: State) -> Next {
+    let folder = format!("exercises/{}", exercise.name);
+    let task = format!("{folder}/README.md");
+    let failed = progress.failed(exercise).map(|(number, check)| {
+        let of = exercise.checks.len();
+        format!("check {number} of {of} failed last time (\"{check}\")")
+    });
+    let why = match (state, failed) {
+        (State::New, _) => format!("the task is {task}. Have it graded at any time"),
+        (State::ChangedSince, _) => {
+            "you have changed it since it passed. Have it graded again".to_owned()
+        }
+        (State::Edited, Some(failed)) => {
+            format!("{failed}, and you have changed the code since then. Have it graded again")
+        }
+        (_, Some(failed)) => {
+            format!("{failed}. Change {folder}/src/main.rs, and have it graded again")
+        }
+        (_, None) => format!("have all checks of {folder} made"),
+    };
+    Next {
+        command: format!("cargo workshop check {}", place::short(exercise.name)),
+        why,
+        task: (state == State::New).then_some(task),
+    }
 }

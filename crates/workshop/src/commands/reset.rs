@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::chosen;
 use crate::cli;
 use crate::place::{self, Place};
 use crate::progress::Progress;
@@ -14,7 +15,8 @@ use crate::{NOT_JUDGED, RIGHT, date};
 
 /// Asks, keeps what is there beside it, and writes what was shipped.
 pub fn run(place: &Place, screen: &Screen, options: &cli::Reset) -> Result<u8> {
-    let exercise = place::exercise(&options.exercise)?;
+    let progress = Progress::load(place, screen);
+    let exercise = chosen(options.exercise.as_deref(), place, &progress)?;
     let short = place::short(exercise.name);
     let package = place.exercise(exercise.name);
     let shipped = shipped(place, exercise.name)?;
@@ -46,6 +48,8 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Reset) -> Result<u8> {
                 "  kept   exercises/{}/{path}.{stamp}",
                 exercise.name
             ));
+            let words = "(git ignores it; delete it when you do not need it)";
+            screen.beside("         ", 9, words, Some(Style::Dim));
         }
         screen.line(format_args!("  reset  exercises/{}/{path}", exercise.name));
     }

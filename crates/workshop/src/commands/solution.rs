@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, bail};
 use diffy::DiffOptions;
 
+use super::chosen;
 use crate::cli;
 use crate::place::{self, Place};
 use crate::progress::Progress;
@@ -13,9 +14,10 @@ use crate::{NOT_JUDGED, RIGHT, sources};
 
 /// Shows the solution, after the exercise has passed; before, only with `--now` and after a question.
 pub fn run(place: &Place, screen: &Screen, options: &cli::Solution) -> Result<u8> {
-    let exercise = place::exercise(&options.exercise)?;
+    let progress = Progress::load(place, screen);
+    let exercise = chosen(options.exercise.as_deref(), place, &progress)?;
     let short = place::short(exercise.name);
-    let standing = Progress::load(place, screen).standing(place, exercise);
+    let standing = progress.standing(place, exercise);
     if !standing.state.is_done() {
         if !options.now {
             bail!(
@@ -31,6 +33,7 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Solution) -> Result<u8
             exercise.name, standing.passed, standing.of
         );
         if !options.yes && !screen.ask(&question, "add --yes.")? {
+            screen.line("Nothing was shown.");
             return Ok(NOT_JUDGED);
         }
     }

@@ -102,20 +102,24 @@ pub fn run(place: &Place, screen: &Screen, options: &cli::Trace) -> Result<u8> {
         Some(signal) if interrupt::SIGNALS.contains(&signal) => signal,
         _ => signalled.load(Ordering::Relaxed),
     };
-    screen.line(format_args!(
-        "{}, {calls} system calls.",
-        ending(status, signal)
-    ));
+    screen.text(
+        0,
+        &format!("{}, {calls} system calls.", ending(status, signal)),
+    );
     if let Some((_, path)) = &save {
         screen.line(format_args!("  saved  {path}"));
     }
     if !is_exercise && (status.success() || signal != 0) {
         Progress::update(place, screen, |progress| progress.see(&name));
-        screen.line(format_args!("  read   chapters/{name}/src/main.rs"));
-        if let Some((command, _)) = super::next_step(place, &Progress::load(place, screen)) {
+        screen.line(format_args!("  read   {}", place::book_page(&name)));
+        screen.line(format_args!("  and    chapters/{name}/src/main.rs"));
+        if let Some(next) = super::next_step(place, &Progress::load(place, screen)) {
+            if let Some(task) = next.task {
+                screen.line(format_args!("  task   {task}"));
+            }
             screen.line(format_args!(
                 "  next   {}",
-                screen.paint(Style::Bold, command)
+                screen.paint(Style::Bold, next.command)
             ));
         }
     }

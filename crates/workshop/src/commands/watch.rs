@@ -91,7 +91,20 @@ impl Watch<'_> {
         let mut graded = self.look();
         let mut seen = graded.clone();
         self.start()?;
+        let mut continued = interrupt::continued();
         loop {
+            if continued != interrupt::continued() {
+                // Ctrl-Z and `fg`: the shell has written over the screen, and a run was stopped with us.
+                continued = interrupt::continued();
+                match self.running {
+                    Some(_) => self.start()?,
+                    None => {
+                        self.screen.gap();
+                        self.title();
+                        self.keys();
+                    }
+                }
+            }
             let key = match &self.keyboard {
                 Some(keyboard) => keyboard.key(LOOK),
                 None => {
@@ -141,8 +154,7 @@ impl Watch<'_> {
     fn start(&mut self) -> Result<()> {
         self.cancel();
         self.screen.clear();
-        let words = format!("watching exercises/{}/src", self.exercise.name);
-        self.screen.line(self.screen.paint(Style::Dim, words));
+        self.title();
         let child = Command::new(OURSELVES)
             .args(["check", self.exercise.name, "--watched"])
             .current_dir(&self.place.root)
@@ -198,6 +210,12 @@ impl Watch<'_> {
         self.keys();
     }
 
+    /// Says what is watched.
+    fn title(&self) {
+        let words = format!("watching exercises/{}/src", self.exercise.name);
+        self.screen.line(self.screen.paint(Style::Dim, words));
+    }
+
     /// Says what the keys do.
     fn keys(&self) {
         self.screen.gap();
@@ -230,9 +248,8 @@ impl Watch<'_> {
             }
             None => {
                 let short = place::short(self.exercise.name);
-                self.screen.line(format_args!(
-                    "no other exercise is open; this is still {short}"
-                ));
+                let words = format!("no other exercise is open; this is still {short}");
+                self.screen.text(0, &words);
                 false
             }
         }

@@ -26,6 +26,15 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn start(clone: &Clone, columns: u16, args: &[&str]) -> Terminal {
+        Terminal::run(clone, columns, &[&[WORKSHOP], args].concat())
+    }
+
+    /// Starts a shell that controls its jobs, with this script.
+    pub fn shell(clone: &Clone, columns: u16, script: &str) -> Terminal {
+        Terminal::run(clone, columns, &["sh", "-mc", script])
+    }
+
+    fn run(clone: &Clone, columns: u16, program: &[&str]) -> Terminal {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let near = openpt(flags).expect("a pseudo-terminal");
         grantpt(&near).expect("grantpt");
@@ -36,7 +45,7 @@ impl Terminal {
         let end = || far.try_clone().expect("a descriptor");
         // setsid(1) makes a session for the program, with this terminal as the one whose Ctrl-C it gets.
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(WORKSHOP).args(args);
+        command.arg("--ctty").args(program);
         clone.prepare(&mut command);
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn();
         let child = child.expect("setsid, of util-linux");
@@ -103,6 +112,17 @@ impl Terminal {
 
     pub fn ctrl_c(&mut self) {
         self.press("\x03");
+    }
+
+    pub fn ctrl_z(&mut self) {
+        self.press("\x1a");
+    }
+
+    /// Keys are handed over at once and not shown.
+    pub fn is_raw(&self) -> bool {
+        let now = tcgetattr(&self.far).expect("a terminal");
+        !now.local_modes
+            .intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     /// Gives the window another width; the kernel tells the program (`SIGWINCH`).
@@ -183,8 +203,10 @@ impl Terminal {
             let len = line.chars().count();
             // A name or a path that cannot be broken may be longer.
             let words = line.split_whitespace().count();
+            // So may a command: broken in two it could not be copied.
+            let is_command = line.starts_with("  cargo workshop ");
             assert!(
-                len <= columns || words <= 3,
+                len <= columns || words <= 3 || is_command,
                 "{len} columns: `{line}` in\n{text}"
             );
         }

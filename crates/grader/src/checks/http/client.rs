@@ -311,7 +311,7 @@ impl Http {
 }
 
 /// What [`Http::expect_or_nudge`] adds to the steps.
-const CAME_LATE: &str = "only now the reply goes on";
+const CAME_LATE: &str = "only now the reply goes on: it needed another event";
 const OTHER_CAME: &str = "other bytes come in place of the rest";
 
 /// The reply went on when something else happened.
