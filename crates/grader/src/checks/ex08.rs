@@ -146,7 +146,10 @@ fn loop_sleeps(run: &Run) -> Result<probe::Thread, String> {
     };
     match threads.iter().find(in_wait) {
         Some(thread) => Ok(thread.clone()),
-        None => Err(threads.first().map(ToString::to_string).unwrap_or_default()),
+        None => {
+            let main = threads.first().map(probe::Thread::doing);
+            Err(format!("its thread {}", main.unwrap_or_default()))
+        }
     }
 }
 

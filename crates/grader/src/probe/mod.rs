@@ -19,7 +19,6 @@ pub(crate) use clients::announce;
 pub use epoll::{Epoll, Interest, epolls, show_events};
 pub use process::{
     Cpu, Memory, cpu, descriptors, is_busy, memory, raise_descriptor_limit, sockets, thread_count,
-    thread_cpu,
 };
 pub use question::{Question, question};
 pub use syscall::Syscall;

@@ -132,13 +132,6 @@ pub fn cpu(pid: i32) -> Told<Cpu> {
     Ok(sum)
 }
 
-/// CPU time of one thread, from `/proc/PID/task/TID/schedstat`.
-pub fn thread_cpu(pid: i32, tid: i32) -> Told<Cpu> {
-    let path = format!("/proc/{pid}/task/{tid}/schedstat");
-    let text = read(&path)?;
-    parse_schedstat(&text).ok_or_else(|| unexpected(&path, &text))
-}
-
 fn whole_process(pid: i32) -> Told<Cpu> {
     let path = format!("/proc/{pid}/stat");
     let text = read(&path)?;

@@ -217,8 +217,10 @@ pub(super) fn a_client_leaves_before_its_result(run: &mut Run) -> Result<(), Tro
     other.exchange(&hello)?;
     // All places are free again: two requests fit in, whatever the server counts.
     let mut last = Http::settled(run, "D")?;
-    other.ask(&short)?;
-    last.ask(&short)?;
+    while_it_is_held(run, || {
+        other.ask(&short)?;
+        last.ask(&short)
+    })?;
     other.expect(&short).map_err(room)?;
     last.expect(&short).map_err(room)?;
     run.expect_rest()

@@ -47,17 +47,14 @@ pub(super) fn work_is_answered(run: &mut Run) -> Result<(), Trouble> {
     start(run, 2, 8)?;
     let mut other = Http::settled(run, "B")?;
     let mut client = Http::settled(run, "A")?;
-    client.ask(&work)?;
-    let outcome = client.expect_or(&work, "B: send GET /, and read the reply", |_| {
-        other.exchange(&hello)
-    });
-    outcome.map_err(|trouble| with_its_workers(run, trouble))?;
+    exchange(run, &mut client, &work, |client| {
+        client.expect_or(&work, "B: send GET /, and read the reply", |_| {
+            other.exchange(&hello)
+        })
+    })?;
     run.expect_rest()?;
     for _ in 0..2 {
-        // What a worker does after its result is over, and it sleeps.
-        let _ = wait_until_asleep(run.server());
-        let outcome = client.exchange(&work);
-        outcome.map_err(|trouble| with_its_workers(run, trouble))?;
+        exchange(run, &mut client, &work, |client| client.expect(&work))?;
     }
     if !run.is_recorded() {
         // It cannot be disturbed.
@@ -67,28 +64,39 @@ pub(super) fn work_is_answered(run: &mut Run) -> Result<(), Trouble> {
     run.start_with(|program| program.env("READINESS_INJECT", "write:delay_exit=20000"))?;
     run.steps.add("20 ms pass after each write of the server");
     let mut client = Http::settled(run, "A")?;
-    let outcome = client.exchange(&work);
-    outcome.map_err(|trouble| with_its_workers(run, trouble))
+    exchange(run, &mut client, &work, |client| client.expect(&work))
 }
 
-/// Adds to a stall whether a worker has done anything. The workers are all those threads that are not in the loop's wait.
-fn with_its_workers(run: &Run, trouble: Trouble) -> Trouble {
-    /// Less than the work that was asked for, and more than a worker needs to look at an empty queue.
-    const SOME: Duration = Duration::from_millis(3);
-    let Trouble::Seen(symptom @ Symptom::Stall { .. }, mut scene) = trouble else {
-        return trouble;
-    };
-    let pid = run.server().pid();
-    let has_worked = |thread: &&Thread| {
-        !is_in_wait(thread)
-            && probe::thread_cpu(pid, thread.tid).is_ok_and(|cpu| cpu.running >= SOME)
-    };
-    let words = match scene.threads.iter().find(has_worked) {
-        Some(_) => HAS_WORKED,
-        None => "no worker has done anything",
-    };
-    scene.steps.push(words.to_owned());
-    Trouble::Seen(symptom, scene)
+/// Each thread that is not in the loop's wait, and how often it was switched out.
+fn workers(threads: &[Thread]) -> Vec<(i32, u64)> {
+    let workers = threads.iter().filter(|thread| !is_in_wait(thread));
+    workers
+        .map(|thread| (thread.tid, thread.switches))
+        .collect()
+}
+
+/// Asks for work. If nothing comes of it, the page says whether a worker has done anything.
+fn exchange(
+    run: &Run,
+    client: &mut Http,
+    work: &Ask,
+    expect: impl FnOnce(&mut Http) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    // What a worker does after its last result is over, and it sleeps.
+    let _ = wait_until_asleep(run.server());
+    let before = workers(&run.told(probe::threads(run.server().pid()))?);
+    client.ask(work)?;
+    expect(client).map_err(|trouble| match trouble {
+        Trouble::Seen(symptom @ Symptom::Stall { .. }, mut scene) => {
+            let words = match workers(&scene.threads) == before {
+                true => "no worker has done anything",
+                false => HAS_WORKED,
+            };
+            scene.steps.push(words.to_owned());
+            Trouble::Seen(symptom, scene)
+        }
+        other => other,
+    })
 }
 
 /// Plays it without the recorder first: with it, a worker takes longer for the few steps between its result and its sleep,
