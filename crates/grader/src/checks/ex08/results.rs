@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::workers::{room, room_suspects, wait_while_it_works, when_all_is_done};
+use super::workers::{
+    ask_and_wait_until_it_is_done, is_in_wait, room, room_suspects, wait_while_it_works,
+    when_all_is_done,
+};
 use super::{TRIES, Try, is_told, loop_sleeps, options, start};
 use crate::checks::http::{Ask, Http, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
-use crate::wait::{LOOK_AGAIN, wait_until_asleep};
+use crate::wait::{DEADLINE, LOOK_AGAIN, wait_for, wait_until_asleep};
 
 /// Symptoms in words, by which the suspects know them again.
 const NOT_ASLEEP: &str = "the loop did not sleep";
@@ -198,32 +201,69 @@ pub(super) fn lost_suspects(case: &Case<'_>) -> Option<Bug> {
     (is_asleep && case.unread() == 0).then_some(bug::LOST_WAKEUP)
 }
 
-/// Two clients break off: the work of one is being done, that of the other waits. Afterwards everything is as before.
+/// Three clients break off: the work of one is being done, that of the others waits. Afterwards everything is as before.
 pub(super) fn a_client_leaves_before_its_result(run: &mut Run) -> Result<(), Trouble> {
-    start(run, 1, 2)?;
-    let (long, short, hello) = (Ask::work(60), Ask::work(5), Ask::hello());
-    let mut first = Http::settled(run, "A")?;
-    let mut second = Http::settled(run, "B")?;
-    let mut other = Http::settled(run, "C")?;
-    first.ask(&long)?;
-    let _ = the_loop_sleeps(run, &mut first);
-    second.ask(&short)?;
-    let _ = the_loop_sleeps(run, &mut second);
-    second.client().peer().reset();
-    first.client().peer().reset();
-    other.exchange(&hello)?;
-    other.client().note("wait until all the work is done");
-    let _ = wait_until_asleep(run.server());
-    other.exchange(&hello)?;
-    // All places are free again: two requests fit in, whatever the server counts.
-    let mut last = Http::settled(run, "D")?;
-    while_it_is_held(run, || {
-        other.ask(&short)?;
-        last.ask(&short)
-    })?;
-    other.expect(&short).map_err(room)?;
-    last.expect(&short).map_err(room)?;
+    for ms in TRIES {
+        let (long, short, hello) = (Ask::work(ms), Ask::work(5), Ask::hello());
+        start(run, 1, 2)?;
+        let mut other = Http::settled(run, "D")?;
+        let mut busy = Http::settled(run, "A")?;
+        let mut waiting = [Http::settled(run, "B")?, Http::settled(run, "C")?];
+        ask_and_wait_until_it_is_done(run, &mut busy, &long)?;
+        waiting
+            .iter_mut()
+            .try_for_each(|client| client.ask(&short))?;
+        let _ = the_loop_sleeps(run, &mut busy);
+        let mut ports = Vec::new();
+        for client in waiting.iter_mut().chain([&mut busy]) {
+            ports.push(client.client().port());
+            client.client().peer().reset();
+        }
+        let in_time = are_closed_while_it_works(run, &ports);
+        other.exchange(&hello)?;
+        other.client().note("wait until all the work is done");
+        let _ = wait_until_asleep(run.server());
+        other.exchange(&hello)?;
+        // All places are free again: two requests fit in, whatever the server counts.
+        let mut last = Http::settled(run, "E")?;
+        while_it_is_held(run, || {
+            other.ask(&short)?;
+            last.ask(&short)
+        })?;
+        other.expect(&short).map_err(room)?;
+        last.expect(&short).map_err(room)?;
+        if let Try::Seen(()) = in_time {
+            break;
+        }
+    }
     run.expect_rest()
+}
+
+/// Waits until the server has closed the connections of these clients. Nothing is learnt if no worker works any more by then;
+/// a server may also notice only later that a client has left.
+fn are_closed_while_it_works(run: &Run, ports: &[u16]) -> Try<()> {
+    let (pid, port) = (run.server().pid(), run.server().port());
+    let outcome = wait_for(DEADLINE, || {
+        let rows = probe::connections(pid, port).unwrap_or_default();
+        let is_open = |row: &probe::TcpRow| row.inode != 0 && ports.contains(&row.remote.port());
+        let are_closed = !rows.iter().any(is_open);
+        // Looked at afterwards: work that goes on now went on then.
+        match a_worker_is_busy(run) {
+            Some(true) if are_closed => Ok(Try::Seen(())),
+            Some(false) => Ok(Try::TooShort),
+            _ => Err(String::new()),
+        }
+    });
+    outcome.unwrap_or(Try::TooShort)
+}
+
+/// Whether a worker is busy: a thread runs, or would if it had a core, while the loop sleeps. `None`: the loop is busy
+/// itself, so nobody can say who runs.
+fn a_worker_is_busy(run: &Run) -> Option<bool> {
+    let threads = probe::threads(run.server().pid()).ok()?;
+    let loop_sleeps = |thread: &probe::Thread| is_in_wait(thread) && thread.is_waiting();
+    let runs = threads.iter().any(|thread| thread.state == 'R');
+    threads.iter().any(loop_sleeps).then_some(runs)
 }
 
 /// What a symptom means there.
@@ -239,9 +279,25 @@ pub(super) fn leaves_suspects(case: &Case<'_>) -> Option<Bug> {
 
 /// A client breaks off while its work is done, and the next one has its place and its descriptor when the result comes.
 pub(super) fn a_result_finds_its_owner(run: &mut Run) -> Result<(), Trouble> {
-    let (hello, work) = (Ask::hello(), Ask::work(80));
+    /// Shorter than in the other checks, since the next one's work is longer.
+    const TRIES: [u32; 3] = [80, 200, 500];
+    for ms in TRIES {
+        if let Try::Seen(()) = nobody_gets_it(run, ms)? {
+            break;
+        }
+    }
+    for ms in TRIES {
+        if let Try::Seen(()) = it_is_not_taken_for_another(run, ms)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The next client has asked for nothing.
+fn nobody_gets_it(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
     start(run, 1, 4)?;
-    let mut heir = leave_behind(run, &work)?;
+    let (mut heir, in_time) = leave_behind(run, &Ask::work(ms))?;
     heir.client().note("wait until the work of A is done");
     let _ = wait_until_asleep(run.server());
     if heir.has_news() {
@@ -249,47 +305,64 @@ pub(super) fn a_result_finds_its_owner(run: &mut Run) -> Result<(), Trouble> {
             "B {NOBODY_ASKED}, and got something: the result of what A had asked for"
         )));
     }
-    heir.exchange(&hello)?;
+    heir.exchange(&Ask::hello())?;
+    Ok(in_time)
+}
 
-    // The next one waits for a result, too. It must not be content with any.
-    /// Far more than the work before it.
-    const LONG: u32 = 500;
-    let long = Ask::work(LONG);
+/// The next client waits for a result, too, and must not be content with any.
+fn it_is_not_taken_for_another(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
+    // Far more than the work before it, and both together cost less CPU than a client takes for a spin.
+    let long_ms = 2 * ms + 340;
+    let (work, long) = (Ask::work(ms), Ask::work(long_ms));
     start(run, 1, 4)?;
-    let mut heir = leave_behind(run, &work)?;
+    let (mut heir, in_time) = leave_behind(run, &work)?;
     let begin = Instant::now();
     heir.exchange(&long)?;
     let took = begin.elapsed();
-    match took < Duration::from_millis(LONG.into()) {
+    match took < Duration::from_millis(long_ms.into()) {
         true => {
             let (long, took, work) = (&long.name, took.as_millis(), &work.name);
             let words =
                 format!("B's {long} {TOO_EARLY} {took} ms. That was the result of A's {work}");
             Err(when_all_is_done(run, words))
         }
-        false => Ok(()),
+        false => Ok(in_time),
     }
 }
 
-/// Client A asks for work and breaks off. Returns client B, who connects when the server has noticed it, if it does.
-fn leave_behind(run: &Run, work: &Ask) -> Result<Http, Trouble> {
+/// Client A asks for work and breaks off. Then comes client B. Whether that was in time: while A's work is still done.
+fn leave_behind(run: &Run, work: &Ask) -> Result<(Http, Try<()>), Trouble> {
     let mut first = Http::settled(run, "A")?;
-    first.ask(work)?;
-    let _ = the_loop_sleeps(run, &mut first);
+    ask_and_wait_until_it_is_done(run, &mut first, work)?;
     let port = first.client().port();
     first.client().peer().reset();
-    let pid = run.server().pid();
-    // A server that does not look at A meanwhile keeps its descriptor: then B has another one, and nothing can go wrong.
-    let is_closed = || {
-        let rows = probe::connections(pid, run.server().port()).unwrap_or_default();
+    let in_time = are_closed_while_it_works(run, &[port]);
+    let mut heir = Http::new(run.client("B")?);
+    // A connection that is accepted has its place.
+    let (pid, port, own) = (
+        run.server().pid(),
+        run.server().port(),
+        heir.client().port(),
+    );
+    let accepted = wait_for(DEADLINE, || {
+        let rows = probe::connections(pid, port).unwrap_or_default();
         let mut rows = rows.iter();
-        !rows.any(|row| row.remote.port() == port && row.inode != 0)
+        match rows.any(|row| row.remote.port() == own && row.inode != 0) {
+            true => Ok(()),
+            false => Err(String::new()),
+        }
+    });
+    let in_time = match in_time {
+        Try::Seen(()) if accepted.is_ok() => {
+            let busy = wait_for(DEADLINE, || a_worker_is_busy(run).ok_or_else(String::new));
+            match busy {
+                Ok(true) => Try::Seen(()),
+                _ => Try::TooShort,
+            }
+        }
+        _ => Try::TooShort,
     };
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(1) && !(is_closed() && loop_sleeps(run).is_ok()) {
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    Ok(Http::new(run.client("B")?))
+    Ok((heir, in_time))
 }
 
 /// What a symptom means there.

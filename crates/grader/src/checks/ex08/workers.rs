@@ -35,7 +35,8 @@ pub(super) fn spin_suspects(case: &Case<'_>) -> Option<Bug> {
     loop_is_asleep.then_some(bug::WORKER_SPINS)
 }
 
-fn is_in_wait(thread: &Thread) -> bool {
+/// It sleeps in the wait of an event loop.
+pub(super) fn is_in_wait(thread: &Thread) -> bool {
     let call = thread.syscall.as_ref();
     call.is_some_and(probe::Syscall::is_event_wait)
 }
@@ -429,7 +430,11 @@ fn fill_the_queue(run: &mut Run, ms: u32, is_last: bool) -> Result<Try<()>, Trou
 }
 
 /// Sends a request for work, and waits until some thread is busy with it.
-fn ask_and_wait_until_it_is_done(run: &Run, client: &mut Http, ask: &Ask) -> Result<(), Trouble> {
+pub(super) fn ask_and_wait_until_it_is_done(
+    run: &Run,
+    client: &mut Http,
+    ask: &Ask,
+) -> Result<(), Trouble> {
     /// More CPU than it takes to read the request and to hand it over.
     const AT_WORK: Duration = Duration::from_millis(5);
     let pid = run.server().pid();
