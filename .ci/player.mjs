@@ -72,8 +72,8 @@ const numbers = (tab, id, step) => tab.evaluate(([id, step]) => {
         };
         const lists = (kind) => [...state.querySelectorAll(`.player-${kind} li strong`)].map((part) => digits(part.textContent)[0]);
         const drawn = {
-            fds: table("Open sockets").map(([fd]) => Number(fd)),
-            unread: table("Open sockets").map(([, , waits]) => (/unread/.test(waits) && !/nothing/.test(waits) ? digits(waits)[0] : 0)),
+            fds: table("Open ").map(([fd]) => Number(fd)),
+            unread: table("Open ").map(([, , waits]) => (/unread/.test(waits) && !/nothing/.test(waits) ? digits(waits)[0] : 0)),
             asked: table("The last select").slice(0, 1).flatMap((row) => row.slice(1).flatMap((bit, fd) => (bit === "1" ? [fd] : []))),
             answered: table("The last select").slice(1).flatMap((row) => row.slice(1).flatMap((bit, fd) => (bit === "1" ? [fd] : []))),
             poll: table("The last poll").map(([fd, events, revents]) => [Number(fd), events, revents]),
@@ -117,7 +117,7 @@ for (const page of pages) {
     await done();
 }
 same(withPlayers.flatMap(([, ids]) => ids).sort(),
-    ["ch02-select", "ch03-poll", "ch04-epoll-lt", "ch05-epoll-et", "ch06-reactor", "ch06-silence"], "the players");
+    ["ch02-select", "ch03-poll", "ch04-epoll-lt", "ch05-epoll-et", "ch06-reactor", "ch06-silence", "ch07-eventfd", "ch07-rearmed", "ch07-timerfd", "ch08-workers"], "the players");
 
 for (const [page, ids] of withPlayers) {
     const { tab, errors, done } = await open(page);
@@ -271,7 +271,7 @@ if (flag === "--shots") {
         for (const [theme, width] of [["light", 1280], ["navy", 1280], ["coal", 1280], ["rust", 1280], ["ayu", 1280], ["light", 375], ["navy", 375]]) {
             const { tab, done } = await open(page, { theme, width });
             for (const id of ids) {
-                const steps = { "ch02-select": 29, "ch03-poll": 10, "ch04-epoll-lt": 26, "ch05-epoll-et": 10, "ch06-reactor": 15, "ch06-silence": 15 };
+                const steps = { "ch02-select": 29, "ch03-poll": 10, "ch04-epoll-lt": 26, "ch05-epoll-et": 10, "ch06-reactor": 15, "ch06-silence": 15, "ch07-eventfd": 7, "ch07-rearmed": 6, "ch07-timerfd": 6 };
                 await tab.evaluate(([id, step]) => {
                     const slider = document.querySelector(`#${id} .player-slider`);
                     slider.value = step;

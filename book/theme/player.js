@@ -63,7 +63,7 @@
             if (row.phase) name.append(" ", make("strong", { class: "player-phase" }, row.phase));
             return { cells: [String(row.fd), name, cell], isNew: isNew(row, before && before.fds) };
         });
-        return panel("Open sockets", rows.length > 0 ? table(["fd", "what", "waits in the kernel"], rows)
+        return panel(view.title || "Open sockets", rows.length > 0 ? table(["fd", "what", "waits in the kernel"], rows)
             : make("p", {}, "None."));
     }
 
@@ -116,15 +116,35 @@
         return panel("Timer", make("p", { class: wait.over ? "player-over" : null }, words));
     }
 
-    function tally(counts) {
-        const names = ["select", "poll", "epoll_wait", "accept4", "read", "write"];
+    // A time line: who waits, who is worked on, and where, up to this step's moment.
+    function timeline(line) {
+        const place = (time) => `${(100 * time) / line.end}%`;
+        const rows = line.rows.map((row) => {
+            const parts = row.parts.map(([kind, from, to]) => make("span", {
+                class: `player-time player-time-${kind}`,
+                style: `left: ${place(from)}; width: ${place(to - from)}`,
+            }));
+            const track = make("span", { class: "player-track", "aria-hidden": "true" }, ...parts,
+                make("span", { class: "player-cursor", style: `left: ${place(line.now)}` }));
+            return make("li", {}, make("strong", {}, row.name), " ", track, make("span", {}, row.words));
+        });
+        const keys = [["loop", "on the loop"], ["waits", "waits for the loop"], ["worker", "on a worker"]];
+        return panel(`Time line: 0 to ${grouped(line.end / 1000)} ms, now ${(line.now / 1000).toFixed(1)} ms`,
+            make("ul", { class: "player-timeline" }, ...rows),
+            make("ul", { class: "player-legend" }, ...keys.map(([kind, words]) => make("li", {},
+                make("span", { class: `player-key player-time-${kind}`, "aria-hidden": "true" }), words))));
+    }
+
+    function tally(counts, title) {
+        const names = ["select", "poll", "epoll_wait", "accept4", "timerfd_settime", "read", "write"];
         const words = Object.entries(counts)
             .filter(([name]) => names.includes(name.split(" ")[0]))
             .map(([name, count]) => `${name} ${count}`);
-        return panel("Calls of the server so far", make("p", { class: "player-tally" }, words.join(" · ") || "none yet"));
+        return panel(title ? "Calls so far" : "Calls of the server so far", make("p", { class: "player-tally" }, words.join(" · ") || "none yet"));
     }
 
     function draw(view, before, most) {
+        if (view.timeline) return [timeline(view.timeline)];
         const panels = [];
         if (view.select) panels.push(select(view.select));
         if (view.poll) panels.push(poll(view.poll));
@@ -133,7 +153,7 @@
         });
         (view.replies || []).forEach((row) => panels.push(reply(row)));
         if (view.timer) panels.push(timer(view.timer));
-        panels.push(descriptors(view, before, most), tally(view.tally));
+        panels.push(descriptors(view, before, most), tally(view.tally, view.title));
         return panels;
     }
 

@@ -39,6 +39,15 @@ impl Histogram {
         self.longest = self.longest.max(time);
     }
 
+    /// Counts all that the other one has counted.
+    pub fn add(&mut self, other: &Histogram) {
+        for (mine, others) in self.boxes.iter_mut().zip(&other.boxes) {
+            *mine += others;
+        }
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// How many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -135,5 +144,23 @@ mod tests {
         }
         assert_eq!(histogram.longest(), Duration::from_millis(1));
         assert_eq!(histogram.percentile(100.0), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn two_that_are_added_are_as_one() {
+        let (mut one, mut all) = (Histogram::default(), Histogram::default());
+        let mut other = Histogram::default();
+        for microseconds in 1..=100 {
+            let time = Duration::from_micros(microseconds);
+            all.record(time);
+            let half = if microseconds % 2 == 0 {
+                &mut one
+            } else {
+                &mut other
+            };
+            half.record(time);
+        }
+        one.add(&other);
+        assert_eq!(one.to_string(), all.to_string());
     }
 }

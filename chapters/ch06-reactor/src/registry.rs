@@ -167,6 +167,18 @@ impl Reactor {
         known
     }
 
+    /// True if somebody still waits for the reply to this request: work for anybody else can be left undone.
+    #[must_use]
+    pub fn is_awaited(&self, ticket: Ticket) -> bool {
+        match self.sources.get(ticket.connection) {
+            Some(Some(Source::Connection(connection))) => {
+                let exchange = &connection.exchange;
+                exchange.awaited().is_some() && exchange.request() == ticket.request
+            }
+            _ => false,
+        }
+    }
+
     /// All connections, in the order of their slots.
     pub fn connections(&self) -> impl Iterator<Item = View> {
         self.sources.iter().filter_map(|(_, source)| match source {

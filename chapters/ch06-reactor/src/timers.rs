@@ -37,7 +37,9 @@ pub trait Timers {
     /// Stops a timer. False if it is over: it has fired or was cancelled.
     fn cancel(&mut self, id: TimerId) -> bool;
 
-    /// The earliest deadline. (A structure may use the occasion to tidy up.)
+    /// When to look again: the earliest deadline. A structure with a coarser clock may fire a little later, or want to
+    /// be looked at earlier. The reactor asks once a turn, just before it sleeps. (A structure may use the occasion to
+    /// tidy up.)
     fn next_deadline(&mut self) -> Option<Instant>;
 
     /// Appends up to `limit` timers whose deadline is not later than `now`, the earliest first. They leave

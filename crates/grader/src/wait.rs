@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::child::Server;
-use crate::probe::{self, TcpRow, Told, Unknown};
+use crate::probe::{self, Cpu, TcpRow, Told, Unknown};
 
 /// Nothing in this crate waits longer for a single thing. Long enough for a machine whose cores are all
 /// busy with something else, short enough for a person.
@@ -155,7 +155,7 @@ fn standstill(server: &Server) -> Result<Vec<(i32, u64)>, String> {
 const WINDOW: Duration = Duration::from_millis(150);
 
 /// As long as it is not clear whether a process spins or is only kept from running, it is watched on, up to this.
-const LONGEST_WINDOW: Duration = Duration::from_millis(1500);
+const LONGEST_WINDOW: Duration = Duration::from_secs(4);
 
 /// How often a look is taken at whether a thread is busy.
 const SAMPLE: Duration = Duration::from_millis(5);
@@ -182,6 +182,18 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// What the kernel has counted between two looks.
+    pub(crate) fn between(window: Duration, before: Cpu, after: Cpu) -> Activity {
+        let running = after.running.saturating_sub(before.running);
+        let waiting = after.waiting.saturating_sub(before.waiting);
+        Activity {
+            window,
+            running,
+            // One that began before the window is counted whole.
+            waiting: waiting.min(window.saturating_sub(running)),
+        }
+    }
+
     /// It was busy all the time, although nothing happened.
     ///
     /// A spinning thread is always either running or waiting for a core, so the sum of both nearly fills
@@ -227,16 +239,10 @@ pub fn activity(server: &Server, window: Duration) -> Told<Activity> {
             continue;
         }
         let after = probe::cpu(pid)?;
-        let running = after.running.saturating_sub(before.running);
-        // The kernel counts a wait for a core when it is over. The samples see one that still lasts; and one that began
-        // before the window is counted whole.
-        let counted = after.waiting.saturating_sub(before.waiting);
-        let sampled = (elapsed * busy / samples).saturating_sub(running);
-        let activity = Activity {
-            window: elapsed,
-            running,
-            waiting: counted.max(sampled).min(elapsed.saturating_sub(running)),
-        };
+        let mut activity = Activity::between(elapsed, before, after);
+        // The kernel counts a wait for a core when it is over. The samples see one that still lasts.
+        let sampled = (elapsed * busy / samples).saturating_sub(activity.running);
+        activity.waiting = activity.waiting.max(sampled);
         if !activity.wants_to_run() || activity.is_spin() || elapsed >= window.max(LONGEST_WINDOW) {
             return Ok(activity);
         }

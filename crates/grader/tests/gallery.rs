@@ -142,7 +142,9 @@ fn run(options: &Options) -> Result<bool> {
         }
         for (exhibit, judged, outcome) in grade(&chosen, &scratch, options)? {
             tally.count(exhibit, &outcome);
-            notes.extend(note(exhibit, &judged, &outcome));
+            if let Some(note) = note(exhibit, &judged, &outcome) {
+                println!("\n{note}");
+            }
             pages.extend(
                 failure_page(exhibit, &judged).map(|page| (exhibit.package() + ".txt", page)),
             );

@@ -85,7 +85,20 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 pub fn chapter(about: &'static str, demonstration: fn() -> Result<()>) -> Chapter {
     Chapter {
         command: Command::new("chapter").about(about),
-        demonstration,
+        demonstration: Box::new(move |_| demonstration()),
+        parts: Vec::new(),
+    }
+}
+
+/// [`chapter`] with a demonstration that has options, all of which can be left out.
+pub fn chapter_with<O: Args + 'static>(
+    about: &'static str,
+    demonstration: fn(O) -> Result<()>,
+) -> Chapter {
+    let command = O::augment_args(Command::new("chapter")).about(about);
+    Chapter {
+        command: command.args_conflicts_with_subcommands(true),
+        demonstration: runner(demonstration),
         parts: Vec::new(),
     }
 }
@@ -93,7 +106,7 @@ pub fn chapter(about: &'static str, demonstration: fn() -> Result<()>) -> Chapte
 /// See [`chapter`].
 pub struct Chapter {
     command: Command,
-    demonstration: fn() -> Result<()>,
+    demonstration: Run,
     parts: Vec<(&'static str, Run)>,
 }
 
@@ -101,8 +114,7 @@ pub struct Chapter {
 type Run = Box<dyn FnOnce(&ArgMatches) -> Result<()>>;
 
 impl Chapter {
-    /// Adds `serve --listen ADDR:PORT`: a real server. `O` is [`ServeOptions`], [`ReactorOptions`] or
-    /// [`WorkerOptions`].
+    /// Adds `serve --listen ADDR:PORT`: a real server. `O` is [`ServeOptions`] or [`ReactorOptions`].
     ///
     /// `--listen` alone means `serve` too, so that a chapter can be started like any other server.
     pub fn serve<O: Args + 'static>(self, serve: fn(O) -> Result<()>) -> Chapter {
@@ -146,7 +158,7 @@ impl Chapter {
         let matches = self.command.get_matches_from(args);
         let (demonstration, parts) = (self.demonstration, self.parts);
         guarded(move || match matches.subcommand() {
-            None => demonstration(),
+            None => demonstration(&matches),
             Some((name, matches)) => {
                 let (_, part) = parts
                     .into_iter()

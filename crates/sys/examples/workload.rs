@@ -49,6 +49,11 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     connect(&client, addr)?;
     println!("SO_ERROR {}", getsockopt(&client, SOL_SOCKET, SO_ERROR)?);
 
+    // For UDP, `connect` sends nothing: it only notes who is meant.
+    let datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)?;
+    connect(&datagrams, addr)?;
+    close(datagrams)?;
+
     let mut set = FdSet::new();
     set.insert(listener.as_raw_fd())?;
     let nfds = listener.as_raw_fd() + 1;

@@ -68,13 +68,13 @@ pub use io::{
 };
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, PollFd, poll};
 pub use process::{
-    Resource, Rlimit, SIGCONT, SIGKILL, SIGSTOP, clock_gettime, close_range, getrlimit, kill,
-    prlimit, setrlimit,
+    Resource, Rlimit, SIGCONT, SIGKILL, SIGSTOP, clock_gettime, clock_gettime_thread_cputime,
+    close_range, getrlimit, kill, prlimit, setrlimit,
 };
 pub use select::{FD_SETSIZE, FdSet, FdTooLarge, Timeval, select};
 pub use socket::{
     AF_INET, AF_UNIX, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
-    SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, SOMAXCONN,
-    TCP_MAXSEG, TCP_NODELAY, accept4, bind, connect, getsockname, getsockopt, listen, setsockopt,
-    setsockopt_linger, shutdown, socket, socketpair,
+    SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET,
+    SOMAXCONN, TCP_MAXSEG, TCP_NODELAY, accept4, bind, connect, getsockname, getsockopt, listen,
+    setsockopt, setsockopt_linger, shutdown, socket, socketpair,
 };

@@ -16,8 +16,8 @@ use crate::names::{address, constant, descriptors, flags};
 
 pub use libc::{
     AF_INET, AF_UNIX, IPPROTO_TCP, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_ERROR, SO_RCVBUF, SO_REUSEADDR,
-    SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, SOMAXCONN,
-    TCP_MAXSEG, TCP_NODELAY,
+    SO_REUSEPORT, SO_SNDBUF, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET,
+    SOMAXCONN, TCP_MAXSEG, TCP_NODELAY,
 };
 
 const SOCKADDR_IN_LEN: socklen_t = size_of::<sockaddr_in>() as socklen_t;
@@ -30,15 +30,18 @@ const SOCK_FLAGS: &[(u32, &str)] = &[
 
 /// The kind of a socket and its flags, as strace shows them.
 fn show_kind(kind: c_int) -> Value {
-    let mut names = vec![(SOCK_STREAM as u32, "SOCK_STREAM")];
+    let mut names = vec![
+        (SOCK_STREAM as u32, "SOCK_STREAM"),
+        (SOCK_DGRAM as u32, "SOCK_DGRAM"),
+    ];
     names.extend_from_slice(SOCK_FLAGS);
     flags(kind as u32, &names)
 }
 
 /// `socket(2)`: a new endpoint, not yet bound or connected.
 ///
-/// The workshop passes `AF_INET`, `SOCK_STREAM` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, and 0 for "the
-/// usual protocol", which is TCP.
+/// The workshop passes `AF_INET`, `SOCK_STREAM` or `SOCK_DGRAM` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, and 0
+/// for "the usual protocol", which is TCP or UDP.
 pub fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedFd> {
     let fd = syscall!(
         "socket",

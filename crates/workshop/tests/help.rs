@@ -55,10 +55,9 @@ fn hints_come_one_at_a_time() {
     clone
         .pipe(&["hint", "ex01"])
         .expect(0, &["hint 2 of 3", "  - The connection is an `OwnedFd`"]);
-    clone.pipe(&["hint", "ex01"]).expect(
-        0,
-        &["hint 3 of 3", "\n    loop {\n", "solution ex01 --now"],
-    );
+    clone
+        .pipe(&["hint", "ex01"])
+        .expect(0, &["hint 3 of 3", "\n    loop {\n", "solution ex01 --now"]);
     clone.pipe(&["hint", "ex01"]).expect(0, &["hint 3 of 3"]);
     clone.pipe(&["hint", "ex01", "1"]).expect(
         0,

@@ -292,24 +292,32 @@ impl Drop for TemporaryFile {
 /// `READINESS_EXACT` decides whether a missing `script(1)` is a failure.
 #[track_caller]
 pub fn assert_demonstration(program: impl Into<PathBuf>, expected: impl AsRef<Path>) {
-    let plain = Demonstration::new(program);
-    for stdout in [Stdout::Pipe, Stdout::File, Stdout::Terminal] {
-        for demonstration in [plain.clone(), plain.clone().leaking_descriptors()] {
-            let finished = match demonstration.stdout(stdout).run() {
-                Ok(finished) => finished,
-                Err(NotRun::Missing(what)) => {
-                    leave_out("standard output as a terminal", &what);
-                    continue;
-                }
-                Err(other) => panic!("standard output as a {stdout:?}: {other}"),
-            };
-            assert_eq!(
-                (finished.ending, finished.stderr.as_str()),
-                (Ending::Exited(0), ""),
-                "how it ended, and what it wrote to standard error; it printed:\n{}",
-                finished.stdout
-            );
-            assert_same_output(&finished.stdout, expected.as_ref());
+    Demonstration::new(program).assert_prints(expected);
+}
+
+impl Demonstration {
+    /// [`assert_demonstration`] with arguments and an environment.
+    #[track_caller]
+    pub fn assert_prints(&self, expected: impl AsRef<Path>) {
+        let plain = self.clone();
+        for stdout in [Stdout::Pipe, Stdout::File, Stdout::Terminal] {
+            for demonstration in [plain.clone(), plain.clone().leaking_descriptors()] {
+                let finished = match demonstration.stdout(stdout).run() {
+                    Ok(finished) => finished,
+                    Err(NotRun::Missing(what)) => {
+                        leave_out("standard output as a terminal", &what);
+                        continue;
+                    }
+                    Err(other) => panic!("standard output as a {stdout:?}: {other}"),
+                };
+                assert_eq!(
+                    (finished.ending, finished.stderr.as_str()),
+                    (Ending::Exited(0), ""),
+                    "how it ended, and what it wrote to standard error; it printed:\n{}",
+                    finished.stdout
+                );
+                assert_same_output(&finished.stdout, expected.as_ref());
+            }
         }
     }
 }

@@ -139,6 +139,7 @@ fn calls_as_expected(run: &mut Run) -> Result<(), Trouble> {
 /// A client breaks off while it is served, and others before they are accepted.
 fn who_breaks_off_leaves_others_alone(run: &mut Run) -> Result<(), Trouble> {
     echo::a_reset_leaves_others_alone(run)?;
+    run.expect_survival()?;
     run.steps = Steps::new();
     let faults = "accept4:error=ECONNABORTED:when=2..3";
     run.start_with(|program| program.env("READINESS_INJECT", faults))?;

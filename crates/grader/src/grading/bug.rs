@@ -12,11 +12,14 @@ pub struct Bug {
     pub title: &'static str,
     /// The rule that the server broke, in one or two sentences that hold for every server.
     pub rule: &'static str,
-    /// The chapter that teaches it.
+    /// The chapter that teaches it; [`OWN`]: the chapter of the exercise that is graded.
     pub chapter: &'static str,
     /// The heading under which the book does; may be empty.
     pub section: &'static str,
 }
+
+/// See [`Bug::chapter`].
+pub const OWN: &str = "own";
 
 macro_rules! catalogue {
     ($($constant:ident $name:literal $chapter:literal $(/ $section:literal)? $title:literal $rule:literal)*) => {
@@ -42,23 +45,23 @@ catalogue! {
         "Replace the todo!() by your own code."
     NO_LISTENER "did-not-listen" "ch01-threads" / "Exercise" "the program did not become a server"
         "It must listen, say where, and serve until it is ended. The exercise's README has the contract."
-    CRASHED "crashed" "ch01-threads" / "Read it" "the server ended by itself"
+    CRASHED "crashed" "own" / "Read it" "the server ended by itself"
         "A server runs until it is killed. No client can be a reason to end."
-    THREAD_PANICKED "thread-panicked" "ch01-threads" / "Read it" "a thread of the server panicked"
+    THREAD_PANICKED "thread-panicked" "own" / "Read it" "a thread of the server panicked"
         "A panic ends its thread, and takes the connection with it. An error of one client is a value: handle it."
-    WRONG_BYTES "wrong-bytes" "ch01-threads" / "Read it" "the answer is not the one that was asked for"
+    WRONG_BYTES "wrong-bytes" "own" / "Read it" "the answer is not the one that was asked for"
         "Every byte comes back once, in order, with its own value."
-    HUNG "hung" "ch01-threads" / "Read it" "an answer did not come"
-        "The server waits for something that will not happen."
-    SPINS "spins" "ch03-poll" / "OUT is switched on, and never off" "the server burns CPU while nothing happens"
+    HUNG "hung" "own" / "Read it" "an answer did not come"
+        "What it waits for will not happen. Compare what it asks for with what is left to be done."
+    SPINS "spins" "own" / "Read it" "the server burns CPU while nothing happens"
         "A server with nothing to do sleeps in its wait call."
-    CLOSED_EARLY "closed-early" "ch05-epoll-et" / "Closing without destroying" "the server closed a connection too early"
+    CLOSED_EARLY "closed-early" "own" / "Read it" "the server closed a connection too early"
         "A connection is closed when both sides are done with it."
-    DESCRIPTOR_LEAK "descriptor-leak" "ch01-threads" / "Read it" "closed connections keep their descriptors"
+    DESCRIPTOR_LEAK "descriptor-leak" "own" / "Read it" "closed connections keep their descriptors"
         "Each descriptor that is opened is closed once, on every path, also after an error."
     OTHER_CALLS "other-calls" "" "the answers are right, but the system calls are not those that are expected"
         "An expected trace is as loose as it can be: every right server makes calls that fit."
-    MEMORY_LEAK "memory-leak" "ch04-epoll-lt" / "An output queue needs a limit" "closed connections keep their memory"
+    MEMORY_LEAK "memory-leak" "own" / "Read it" "closed connections keep their memory"
         "What belongs to a connection goes with it."
 
     // Threads, and blocking calls.
@@ -102,7 +105,8 @@ catalogue! {
         "An fd_set has 1024 bits, for the descriptors 0 to 1023. A connection whose descriptor has none must be closed at once; \
          the others are served."
     END_NOT_CLOSED "end-not-closed" "ch02-select" / "A read that does not sleep" "the end of a stream was not followed by a close"
-        "A read of 0 is the end. The descriptor stays readable for ever, so it must be closed or no longer watched."
+        "A read of 0 is the end of the stream. Close when the last byte is sent, and do not ask for input until then: level-triggered the \
+         end is reported for ever, edge-triggered never again."
     EAGAIN_IS_NOT_AN_END "eagain-is-not-an-end" "ch03-poll" / "A write takes what fits" "EAGAIN was taken for an error"
         "EAGAIN says: not now. The connection is in order; wait until it is ready."
     ARRAY_CHANGED_WHILE_WALKED "array-changed-while-walked" "ch03-poll" / "Read it" "an entry was removed while the list was walked"

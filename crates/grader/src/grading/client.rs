@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::run::{Symptom, Trouble, seen};
 use crate::child::Server;
 use crate::peer::{Interrupted, Peer, Steps, Stop};
-use crate::probe::{self, Thread, Told};
-use crate::wait::{self, DEADLINE};
+use crate::probe::{self, Cpu, Thread, Told};
+use crate::wait::{self, Activity, DEADLINE};
 
 /// How long a client waits for something in one piece before it looks at the server.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -35,6 +35,8 @@ pub struct Client {
     pub(super) recording: PathBuf,
     /// The steps of the whole check.
     pub(super) script: Steps,
+    /// What the server did while this client waited in vain.
+    pub(super) in_vain: Option<Activity>,
 }
 
 impl Client {
@@ -120,6 +122,7 @@ impl Client {
                 continue;
             }
             if rest.is_long_enough(&self.server) {
+                self.in_vain = rest.activity(&self.server);
                 // What came between the two looks is not lost.
                 return match self.peer.read_available() {
                     Ok(bytes) if !bytes.is_empty() => Ok(bytes),
@@ -209,6 +212,7 @@ impl Client {
             if moved {
                 rest = Rest::new();
             } else if !self.peer.wait_readable(patience) && rest.is_long_enough(&self.server) {
+                self.in_vain = rest.activity(&self.server);
                 let step = format!("read {} bytes back", bytes.len());
                 return Err(self.seen(Symptom::Stall {
                     port: self.port(),
@@ -303,8 +307,16 @@ impl Client {
             steps.extend(own.iter().map(|step| format!("one of them: {step}")));
         }
         let mut trouble = seen(symptom, &self.server, &self.recording, steps);
-        if let Trouble::Seen(_, scene) = &mut trouble {
+        if let Trouble::Seen(symptom, scene) = &mut trouble {
             scene.kept = self.kept_by_server().unwrap_or_default();
+            // A long look tells a spin for certain, where a short one on a busy machine may not.
+            let is_spin = |activity: &Activity| activity.is_spin();
+            if matches!(symptom, Symptom::Stall { .. })
+                && !scene.activity.as_ref().is_some_and(is_spin)
+                && let Some(activity) = self.in_vain.filter(is_spin)
+            {
+                scene.activity = Some(activity);
+            }
         }
         trouble
     }
@@ -341,8 +353,8 @@ fn jump(got: &[u8], at: usize, len: usize, byte: &dyn Fn(usize) -> u8) -> String
 struct Rest {
     since: Option<Instant>,
     begin: Instant,
-    /// The CPU time that the server had used when it was first seen busy.
-    used: Option<Duration>,
+    /// When the server was first seen busy, and the CPU time that it had used by then.
+    busy: Option<(Instant, Cpu)>,
 }
 
 impl Rest {
@@ -350,7 +362,7 @@ impl Rest {
         Rest {
             since: None,
             begin: Instant::now(),
-            used: None,
+            busy: None,
         }
     }
 
@@ -371,8 +383,15 @@ impl Rest {
         let Ok(cpu) = probe::cpu(server.pid()) else {
             return false;
         };
-        let before = *self.used.get_or_insert(cpu.running);
-        cpu.running.saturating_sub(before) >= BURNT
+        let (_, before) = *self.busy.get_or_insert((Instant::now(), cpu));
+        cpu.running.saturating_sub(before.running) >= BURNT
+    }
+
+    /// What the server has done since it was first seen busy, unless it rests now.
+    fn activity(&self, server: &Server) -> Option<Activity> {
+        let (begin, before) = self.busy.filter(|_| self.since.is_none())?;
+        let now = probe::cpu(server.pid()).ok()?;
+        Some(Activity::between(begin.elapsed(), before, now))
     }
 }
 

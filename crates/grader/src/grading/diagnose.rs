@@ -154,13 +154,25 @@ impl<'a> Case<'a> {
             bug,
             story: self.story(&bug),
             steps: self.scene.steps.clone(),
-            calls: last(&self.scene.calls, CALLS_SHOWN),
+            calls: self.last_calls(),
             blocked: self.blocked(),
             evidence: self.evidence(),
             divergence: match self.symptom {
                 Symptom::OtherCalls { divergence, .. } => Some(divergence.to_string()),
                 _ => None,
             },
+        }
+    }
+
+    /// The calls that a page shows: the last ones; of a loop that spins, one turn, and how it came to that.
+    fn last_calls(&self) -> Vec<String> {
+        match &self.scene.repeated {
+            Some(repeated) => {
+                let before = last(&repeated.before, CALLS_SHOWN - repeated.turn.len());
+                let turn = last(&repeated.turn, repeated.turn.len());
+                before.into_iter().chain(turn).collect()
+            }
+            None => last(&self.scene.calls, CALLS_SHOWN),
         }
     }
 

@@ -226,7 +226,11 @@ fn render(
 /// What to read: the place that is about the bug, or the exercise's own chapter where that place comes later.
 /// (`ex01-threads` has the name of `ch01-threads`.)
 fn reading(exercise: &str, bug: &Bug) -> String {
-    let (own, about) = (&exercise["ex".len()..], &bug.chapter["ch".len()..]);
+    let own = &exercise["ex".len()..];
+    let about = match bug.chapter {
+        bug::OWN => own,
+        chapter => &chapter["ch".len()..],
+    };
     match bug.section {
         section if about <= own && !section.is_empty() => {
             format!("{}, \"{section}\"", book_page(about))

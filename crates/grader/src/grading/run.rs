@@ -290,6 +290,7 @@ impl Run {
                 server: Rc::clone(server),
                 recording: self.recording.clone(),
                 script: self.steps.clone(),
+                in_vain: None,
             },
             Err(stop) => {
                 wait_for_ending(server);
@@ -350,6 +351,12 @@ impl Run {
             Ok(None) => Err(self.trouble(Symptom::Ended)),
             Err(late) => Err(self.other(format!("{what}: {late}"))),
         }
+    }
+
+    /// The server has survived what its clients have done, also when they have left: for a check that goes on with
+    /// another one.
+    pub fn expect_survival(&self) -> Result<(), Trouble> {
+        self.unseen_trouble().map_or(Ok(()), Err)
     }
 
     /// A symptom that no client saw: the server panicked in a thread of its own, or has ended.

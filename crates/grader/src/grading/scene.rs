@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use trace::{Call, Event, Parser, Value};
 
+use super::repeated::Repeated;
 use crate::child::{Ending, Output, Server};
 use crate::probe::{self, Answer, Epoll, Question, State, TcpRow, Thread};
 use crate::wait::{Activity, idle_cpu, wait_until};
@@ -43,6 +44,8 @@ pub struct Scene {
     pub activity: Option<Activity>,
     /// The end of the recording, oldest call first. Empty for a program that does not record.
     pub calls: Vec<Call>,
+    /// Where it repeats the same few calls: what it did before that, and then the calls that it repeats, once.
+    pub repeated: Option<Repeated>,
     /// The clients' steps.
     pub steps: Vec<String>,
 }
@@ -74,8 +77,15 @@ impl Scene {
         }
         scene.rows = probe::connections(pid, server.port()).unwrap_or_default();
         scene.calls = last_calls(recording).unwrap_or_default();
-        name_tokens(&mut scene.calls, &scene.epolls);
         let spins = scene.activity.is_some_and(|activity| activity.is_spin());
+        if spins {
+            scene.repeated = Repeated::of(&scene.calls, recording).ok().flatten();
+        }
+        name_tokens(&mut scene.calls, &scene.epolls);
+        if let Some(repeated) = &mut scene.repeated {
+            name_tokens(&mut repeated.before, &scene.epolls);
+            name_tokens(&mut repeated.turn, &scene.epolls);
+        }
         if spins && scene.calls.is_empty() {
             // Last, since a signal interrupts `epoll_wait`, and a server may not survive that.
             scene.answer = last_answer(server, &scene.epolls);

@@ -200,7 +200,7 @@ impl Case<'_> {
         }
         let last = brief(calls.last()?);
         let equal = calls.iter().rev().take_while(|call| brief(call) == last);
-        (equal.count() >= MANY).then(|| format!("Again and again it calls {last}."))
+        (equal.count() >= MANY).then(|| format!("Again and again the server calls {last}."))
     }
 
     /// What the wait of a server that spins has just told it: `poll reports 5: OUT`.
@@ -256,6 +256,12 @@ impl Case<'_> {
             });
         };
         let wait = call.name();
+        let kept = self.scene.kept;
+        if *bug == bug::REST_NOT_ASKED_FOR && kept > 0 {
+            return Some(format!(
+                "The server holds {kept} bytes for it that did not fit, and sleeps in {wait} without asking for room on fd {fd}."
+            ));
+        }
         let sleeps = match self.unread() {
             0 => format!("The server has read all that the client has sent, and sleeps in {wait}"),
             1 => format!("A byte of the client waits on fd {fd}, and the server sleeps in {wait}"),

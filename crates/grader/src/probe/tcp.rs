@@ -98,12 +98,23 @@ pub fn both_ends(pid: i32, port: u16) -> Told<(Vec<TcpRow>, Vec<TcpRow>)> {
     Ok((ours.copied().collect(), theirs.copied().collect()))
 }
 
-/// Nothing that a client has sent to this port, its end of stream included, is still on its way. What a full receiver
-/// keeps waiting does not count.
+/// Nothing that a client has sent to this port, its end of stream or its reset included, is still on its way. What a full
+/// receiver keeps waiting does not count.
 pub fn is_delivered(pid: i32, port: u16) -> Told<bool> {
     let rows = table(pid, port)?;
     let mut theirs = rows.iter().filter(|row| row.remote.port() == port);
-    Ok(theirs.all(|row| row.tx_queue == 0 || row.receiver_is_full()))
+    if !theirs.all(|row| row.tx_queue == 0 || row.receiver_is_full()) {
+        return Ok(false);
+    }
+    // A reset is in no queue: the client's end is gone at once, and this end does not know it yet.
+    let mut ours = rows
+        .iter()
+        .filter(|row| row.local.port() == port && row.state == State::Established);
+    let has_peer = |row: &TcpRow| {
+        let mut ends = rows.iter().map(|end| (end.local, end.remote));
+        ends.any(|end| end == (row.remote, row.local))
+    };
+    Ok(ours.all(has_peer))
 }
 
 /// The listener on this port: its `rx_queue` is the number of connections that wait to be accepted.

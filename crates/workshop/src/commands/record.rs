@@ -51,19 +51,23 @@ const NO_PANELS: Panels = Panels {
     poll: false,
     reply: false,
     timer: false,
+    has_sockets: true,
 };
 
 /// A file of players: its name and the chapter that it is recorded from.
 struct File {
     chapter: &'static str,
+    /// What the chapter's program is asked for; nothing for its demonstration.
+    args: &'static [&'static str],
     /// The kernel's buffers decide the numbers, so another kernel has others.
     depends_on_kernel: bool,
     players: &'static [Player],
 }
 
-const FILES: [File; 5] = [
+const FILES: [File; 6] = [
     File {
         chapter: "ch02-select",
+        args: &[],
         depends_on_kernel: false,
         players: &[Player {
             id: "ch02-select",
@@ -75,6 +79,7 @@ const FILES: [File; 5] = [
     },
     File {
         chapter: "ch03-poll",
+        args: &[],
         depends_on_kernel: true,
         players: &[Player {
             id: "ch03-poll",
@@ -84,12 +89,13 @@ const FILES: [File; 5] = [
             panels: Panels {
                 poll: true,
                 reply: true,
-                timer: false,
+                ..NO_PANELS
             },
         }],
     },
     File {
         chapter: "ch04-epoll-lt",
+        args: &[],
         depends_on_kernel: false,
         players: &[Player {
             id: "ch04-epoll-lt",
@@ -101,6 +107,7 @@ const FILES: [File; 5] = [
     },
     File {
         chapter: "ch05-epoll-et",
+        args: &[],
         depends_on_kernel: false,
         players: &[Player {
             id: "ch05-epoll-et",
@@ -115,6 +122,7 @@ const FILES: [File; 5] = [
     },
     File {
         chapter: "ch06-reactor",
+        args: &[],
         depends_on_kernel: true,
         players: &[
             Player {
@@ -123,9 +131,9 @@ const FILES: [File; 5] = [
                 watch: "Watch the connection's state, its mask in the interest list, and its output buffer.",
                 lanes: &[(Scene::At(1), "")],
                 panels: Panels {
-                    poll: false,
                     reply: true,
                     timer: true,
+                    ..NO_PANELS
                 },
             },
             Player {
@@ -134,14 +142,49 @@ const FILES: [File; 5] = [
                 watch: "Watch the timeout of epoll_wait: it is the time to the nearest deadline, and silence has no other event.",
                 lanes: &[(Scene::At(2), "")],
                 panels: Panels {
-                    poll: false,
-                    reply: false,
                     timer: true,
+                    ..NO_PANELS
                 },
             },
         ],
     },
+    File {
+        chapter: "ch07-wakeups",
+        args: &["counts"],
+        depends_on_kernel: false,
+        players: &[
+            Player {
+                id: "ch07-eventfd",
+                title: "Three writes to an eventfd",
+                watch: "Watch the number in the kernel: three writes, one event, and one read that takes all three.",
+                lanes: &[(Scene::At(0), "")],
+                panels: NO_SOCKETS,
+            },
+            Player {
+                id: "ch07-timerfd",
+                title: "A clock that nobody reads for nine periods",
+                watch: "Watch what the second and the third epoll_wait say on each side. Then one read takes ten expirations.",
+                lanes: &[
+                    (Scene::At(1), "Level-triggered"),
+                    (Scene::At(2), "Edge-triggered (EPOLLET)"),
+                ],
+                panels: NO_SOCKETS,
+            },
+            Player {
+                id: "ch07-rearmed",
+                title: "A clock that is set anew between its event and the read",
+                watch: "Watch the clock's state at the second timerfd_settime: the event has been reported, and is not true any more.",
+                lanes: &[(Scene::At(3), "")],
+                panels: NO_SOCKETS,
+            },
+        ],
+    },
 ];
+
+const NO_SOCKETS: Panels = Panels {
+    has_sockets: false,
+    ..NO_PANELS
+};
 
 /// A recording that differs from the book's is made again this often: a busy machine can be to blame.
 const ATTEMPTS: usize = 3;
@@ -195,7 +238,7 @@ impl File {
     fn page(&self, place: &Place, program: &Path) -> Result<String> {
         let about = || format!("record {}", self.chapter);
         let origins = Origins::read(&place.root, self.chapter)?;
-        let scenes = recording::record(program).with_context(about)?;
+        let scenes = recording::record(program, self.args).with_context(about)?;
         let scenes = recording::scenes(scenes);
         let mut page = String::new();
         for player in self.players {
@@ -206,9 +249,17 @@ impl File {
                 lanes.push(frames.with_context(about)?);
             }
             frames::align(&mut lanes);
-            page += &page::figure(player, self.chapter, &kernel(), &lanes);
+            page += &page::figure(player, &self.command(), &kernel(), &lanes);
         }
         Ok(page)
+    }
+
+    /// What a reader types to see it.
+    fn command(&self) -> String {
+        match self.args {
+            [] => format!("cargo run -p {}", self.chapter),
+            args => format!("cargo run -p {} -- {}", self.chapter, args.join(" ")),
+        }
     }
 
     /// The kept page's numbers are those of a kernel that may have other buffers than this one. With `READINESS_EXACT=1`

@@ -143,6 +143,8 @@ pub(crate) fn after_back_pressure_it_reads_on(run: &mut Run) -> Result<(), Troub
     let large = Ask::bytes(400_000);
     let body = echo::pattern(5_000);
     let small: Vec<Ask> = (0..8).map(|_| Ask::echo(&body)).collect();
+    // What becomes of a client that leaves is not the matter here.
+    let mut clients = Vec::new();
     for _ in 0..TIMES {
         run.steps = Steps::new();
         let mut client = Http::narrow(run, "")?;
@@ -154,6 +156,7 @@ pub(crate) fn after_back_pressure_it_reads_on(run: &mut Run) -> Result<(), Troub
         client.wait_unread(run);
         client.expect(&large)?;
         small.iter().try_for_each(|ask| client.expect(ask))?;
+        clients.push(client);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use trace::Call;
 use super::notes;
 use super::origin::{Origin, Origins};
 use super::recording::{Recorded, number, returned};
-use super::state::{Kind, State};
+use super::state::{Clock, Kind, State};
 
 /// What a player shows.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Panels {
     pub reply: bool,
     /// The deadline that `epoll_wait`'s timeout stands for.
     pub timer: bool,
+    /// Some of the descriptors are sockets; or else they are called by their common name.
+    pub has_sockets: bool,
 }
 
 /// A call of a scene with the states around it.
@@ -104,7 +106,7 @@ pub fn frames(scene: &[Recorded], panels: Panels, origins: &Origins) -> Result<V
         frames.push(Frame {
             calls: vec![made],
             note: match place {
-                0 => notes::SETUP.to_owned(),
+                0 if is_setup(step) => notes::SETUP.to_owned(),
                 _ => notes::note(step),
             },
             printed: step.recorded.printed.clone(),
@@ -311,12 +313,24 @@ fn view(step: &Step, panels: Panels) -> Json {
                 }));
                 continue;
             }
+            Kind::Counter(sum) => row["holds"] = format!("the number {sum}").into(),
+            Kind::Clock(clock) => {
+                row["holds"] = match clock {
+                    Clock::Disarmed => "not set",
+                    Clock::Armed => "set",
+                    Clock::Come => "its time has come, and nobody has read it",
+                }
+                .into();
+            }
             // Chapter 2 directs its clients through them. They are no part of the story.
             Kind::Cues(_) | Kind::Answers(_) => continue,
         }
         fds.push(row);
     }
     let mut view = json!({ "fds": fds, "tally": state.tally });
+    if !panels.has_sockets {
+        view["title"] = "Open descriptors".into();
+    }
     if let Some(set) = &state.select {
         view["select"] = json!({ "nfds": set.nfds, "asked": set.asked, "answered": set.answered });
     }

@@ -2,7 +2,7 @@
 
 use super::frames::{Step, joined};
 use super::recording::{failed, made, number, returned};
-use super::state::{Kind, State};
+use super::state::{Clock, Kind, State, eight_bytes};
 
 /// The first frame.
 pub const SETUP: &str = "The sockets are made and prepared. Nothing has happened yet.";
@@ -21,8 +21,15 @@ pub fn who(step: &Step) -> String {
         Some(Kind::Socket) if step.before.open.len() > 1 => "client".to_owned(),
         None if call.name == "socket" && !step.before.open.is_empty() => "client".to_owned(),
         Some(Kind::Cues(client) | Kind::Answers(client)) => format!("client {client}"),
+        _ if is_alone(step.before) || is_alone(step.after) => "program".to_owned(),
         _ => "server".to_owned(),
     }
+}
+
+/// There is no socket, so there is no server either: counters and clocks only.
+fn is_alone(state: &State) -> bool {
+    let mut kinds = state.open.values().map(|open| &open.kind);
+    kinds.any(|kind| matches!(kind, Kind::Counter(_) | Kind::Clock(_)))
 }
 
 /// `5 (conn1)`
@@ -87,6 +94,27 @@ pub fn note(step: &Step) -> String {
             ),
         },
         ("epoll_create1", _) => "A new epoll instance. It watches nothing yet.".to_owned(),
+        ("eventfd2", _) => {
+            "A new counter. It is readable as long as its number is not 0.".to_owned()
+        }
+        ("timerfd_create", _) => "A new clock. It is not set to any time yet.".to_owned(),
+        ("timerfd_settime", Some(Kind::Clock(Clock::Come))) => {
+            "It is set anew, and what it had counted is forgotten.".to_owned()
+        }
+        ("timerfd_settime", _) => {
+            "It is set. No call tells when its time comes: the next wait will.".to_owned()
+        }
+        ("write", Some(Kind::Counter(_))) => {
+            let added = eight_bytes(call).unwrap_or(0);
+            format!(
+                "{added} is added to the number. Eight bytes were written, and they are not kept one by one."
+            )
+        }
+        ("read", Some(Kind::Counter(_) | Kind::Clock(_))) => match eight_bytes(call) {
+            Some(1) => "The number is 1. The read sets it back to 0.".to_owned(),
+            Some(count) => format!("The number is {count}. The read sets it back to 0."),
+            None => "EAGAIN: the number is 0, so there is nothing to read.".to_owned(),
+        },
         ("epoll_ctl", _) => control(step),
         ("select", _) => select(after),
         ("poll", _) => poll(after),
@@ -224,6 +252,13 @@ fn wait(before: &State, after: &State, epoll: i32) -> String {
         );
     }
     let forgotten: i64 = watched.keys().map(unread).sum();
+    let has_come = |fd: &i32| {
+        let kind = before.open.get(fd).map(|open| &open.kind);
+        kind == Some(&Kind::Clock(Clock::Come))
+    };
+    if watched.keys().any(has_come) {
+        return "No event, although the clock's time has come and nobody has read it. Edge-triggered, only something new is reported; and a clock that is not read counts on, but does not wake again.".to_owned();
+    }
     match (forgotten, wait.timeout) {
         (1.., _) => format!(
             "No event, although {} are unread. Edge-triggered, only something new is reported.",

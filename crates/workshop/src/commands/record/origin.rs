@@ -187,6 +187,20 @@ const REACTOR: &[Place] = &[
     Place("shutdown", Server, Always, CH06_CONNECTION, "prepare_for_what_is_next", "sys::shutdown("),
 ];
 
+const CH07: &str = "chapters/ch07-wakeups/src/counts.rs";
+#[rustfmt::skip] // a table
+const COUNTS: &[Place] = &[
+    Place("eventfd2", Any, Always, CH07, "writes_add_up", "sys::eventfd("),
+    Place("timerfd_create", Any, Always, CH07, "timerfd", "sys::timerfd_create("),
+    Place("epoll_create1", Any, Always, CH07, "new", "sys::epoll_create1("),
+    Place("epoll_ctl", Any, Always, CH07, "new", "sys::epoll_ctl("),
+    Place("timerfd_settime", Any, Always, CH07, "arm", "sys::timerfd_settime("),
+    Place("write", Any, Always, CH07, "writes_add_up", "sys::write("),
+    Place("epoll_wait", Any, Always, CH07, "wait", "sys::epoll_wait("),
+    Place("read", Any, Always, CH07, "read", "sys::read("),
+    Place("close", Any, Always, CH07, "close", "sys::close(fd)"),
+];
+
 /// The places of a chapter.
 fn places(chapter: &str) -> Result<impl Iterator<Item = &'static Place>> {
     let own = match chapter {
@@ -195,6 +209,7 @@ fn places(chapter: &str) -> Result<impl Iterator<Item = &'static Place>> {
         "ch04-epoll-lt" => EPOLL_LT,
         "ch05-epoll-et" => EPOLL_ET,
         "ch06-reactor" => REACTOR,
+        "ch07-wakeups" => COUNTS,
         other => bail!("no table says which lines of {other} make which call"),
     };
     Ok(LISTENER.iter().chain(own))
@@ -279,7 +294,7 @@ fn target(step: &Step) -> On {
         Some(Kind::Server(_)) => Server,
         Some(Kind::Epoll(_)) => Epoll,
         Some(Kind::Cues(_) | Kind::Answers(_)) => Pipe,
-        None => Any,
+        Some(Kind::Counter(_) | Kind::Clock(_)) | None => Any,
     }
 }
 
@@ -312,12 +327,13 @@ mod tests {
         root.expect("the package is in the clone")
     }
 
-    const CHAPTERS: [&str; 5] = [
+    const CHAPTERS: [&str; 6] = [
         "ch02-select",
         "ch03-poll",
         "ch04-epoll-lt",
         "ch05-epoll-et",
         "ch06-reactor",
+        "ch07-wakeups",
     ];
 
     #[test]

@@ -11,7 +11,7 @@ use super::frames::Frame;
 use super::notes::grouped;
 
 /// The figure of a player.
-pub fn figure(player: &Player, chapter: &str, kernel: &str, lanes: &[Vec<Frame>]) -> String {
+pub fn figure(player: &Player, command: &str, kernel: &str, lanes: &[Vec<Frame>]) -> String {
     let id = player.id;
     let steps = lanes.iter().map(Vec::len).max().unwrap_or(0);
     let mut html = String::new();
@@ -28,7 +28,7 @@ pub fn figure(player: &Player, chapter: &str, kernel: &str, lanes: &[Vec<Frame>]
         escaped(player.title)
     ));
     line(format!(
-        "<p>{} Recorded from <code>cargo run -p {chapter}</code> on Linux {kernel}. {steps} steps.</p>",
+        "<p>{} Recorded from <code>{command}</code> on Linux {kernel}. {steps} steps.</p>",
         escaped(player.watch)
     ));
     line("</figcaption>".to_owned());

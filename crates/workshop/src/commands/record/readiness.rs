@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use trace::{Call, Value};
 
 use super::recording::{note, number};
-use super::state::{Interest, Kind, Polled, Room, Select, State, Wait};
+use super::state::{Clock, Interest, Kind, Polled, Room, Select, State, Wait};
 
 impl State {
     /// What an epoll instance would report now.
@@ -55,6 +55,7 @@ impl State {
                     flags.extend(["ERR", "HUP"]);
                 }
             }
+            Some(Kind::Counter(1..) | Kind::Clock(Clock::Come)) => flags.push("IN"),
             _ => {}
         }
         flags
@@ -137,6 +138,7 @@ impl State {
         }
         for (fd, flags) in &events {
             self.believe_room(*fd, flags);
+            self.believe_clock(*fd);
         }
         let mut sorted = events.clone();
         sorted.sort();
@@ -159,6 +161,15 @@ impl State {
             if *room == Room::Unknown && flags.iter().any(|flag| flag.ends_with("OUT")) {
                 *room = Room::Yes;
             }
+        }
+    }
+
+    /// The kernel says that a clock's time has come. It may if the clock is set.
+    fn believe_clock(&mut self, fd: i32) {
+        let open = self.open.get_mut(&fd).map(|open| &mut open.kind);
+        if let Some(Kind::Clock(clock @ Clock::Armed)) = open {
+            *clock = Clock::Come;
+            self.edge(fd);
         }
     }
 

@@ -62,6 +62,21 @@ pub enum Kind {
     Cues(usize),
     /// The pipe through which it answers.
     Answers(usize),
+    /// An eventfd: the sum of what was written and not yet read.
+    Counter(u64),
+    /// A timerfd.
+    Clock(Clock),
+}
+
+/// A timerfd. No call tells when its time comes: the next wait, or the next read, finds it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// It is set to no time.
+    Disarmed,
+    /// It is set, and nothing has told that its time has come.
+    Armed,
+    /// Its time has come: once or more often, only a read tells.
+    Come,
 }
 
 /// An entry of an interest list.
@@ -153,7 +168,10 @@ impl State {
         match call.name.as_str() {
             "bind" | "getsockname" | "prlimit64" | "shutdown" => {}
             "setsockopt" => self.set_option(fd, call),
-            "socket" | "fcntl" | "epoll_create1" => self.make(call)?,
+            "socket" | "fcntl" | "epoll_create1" | "eventfd2" | "timerfd_create" => {
+                self.make(call)?;
+            }
+            "timerfd_settime" => self.set_clock(fd, call)?,
             "listen" => self.begin_to_listen(fd)?,
             "connect" => self.connect(fd)?,
             "accept4" => self.accept(fd, call)?,
@@ -184,6 +202,11 @@ impl State {
         let fd = made(call).context("no descriptor was made")?;
         let (name, kind) = match call.name.as_str() {
             "epoll_create1" => (self.next("epoll"), Kind::Epoll(BTreeMap::new())),
+            "eventfd2" => {
+                let sum = number(call, 0).and_then(|sum| u64::try_from(sum).ok());
+                (self.next("eventfd"), Kind::Counter(sum.unwrap_or(0)))
+            }
+            "timerfd_create" => (self.next("timerfd"), Kind::Clock(Clock::Disarmed)),
             // Chapter 2 makes them in turn: the cues of a client, then its answers.
             "fcntl" => {
                 let place = self.names.entry("pipe").or_default();
@@ -205,7 +228,7 @@ impl State {
         let count = self.names.entry(kind).or_default();
         *count += 1;
         match (kind, *count) {
-            ("epoll" | "listener", 1) => kind.to_owned(),
+            ("epoll" | "listener" | "eventfd" | "timerfd", 1) => kind.to_owned(),
             (_, count) => format!("{kind}{count}"),
         }
     }
@@ -300,6 +323,14 @@ impl State {
                     _ => Room::No,
                 };
             }
+            Kind::Counter(sum) => {
+                let added = eight_bytes(call).context("not a number")?;
+                if taken.is_some() {
+                    let sum = sum.checked_add(added).context("the counter is full")?;
+                    self.descriptor(fd)?.kind = Kind::Counter(sum);
+                    self.edge(fd);
+                }
+            }
             _ => bail!("descriptor {fd} is not for writing"),
         }
         Ok(())
@@ -320,8 +351,37 @@ impl State {
                 };
             }
             Kind::Server(link) => take(&mut self.links[link].to_server, got)?,
+            Kind::Counter(sum) => {
+                match got {
+                    Some(_) => ensure!(eight_bytes(call) == Some(sum), "the sum is {sum}"),
+                    None => ensure!(sum == 0, "the sum is {sum}"),
+                }
+                self.descriptor(fd)?.kind = Kind::Counter(0);
+            }
+            Kind::Clock(clock) => match got {
+                Some(_) => {
+                    ensure!(clock != Clock::Disarmed, "the clock is not set");
+                    // With an interval it goes on; without one nothing comes any more.
+                    self.descriptor(fd)?.kind = Kind::Clock(Clock::Armed);
+                }
+                None => ensure!(clock != Clock::Come, "the clock's time has come"),
+            },
             _ => bail!("descriptor {fd} is not for reading"),
         }
+        Ok(())
+    }
+
+    /// To set a clock forgets that its time has come.
+    fn set_clock(&mut self, fd: i32, call: &Call) -> Result<()> {
+        let value = call.args.get(2).map(Value::to_string).context("no time")?;
+        let is_zero = value.contains("it_value={tv_sec=0, tv_nsec=0}");
+        let Kind::Clock(clock) = &mut self.descriptor(fd)?.kind else {
+            bail!("descriptor {fd} is no clock");
+        };
+        *clock = match is_zero {
+            true => Clock::Disarmed,
+            false => Clock::Armed,
+        };
         Ok(())
     }
 
@@ -380,6 +440,14 @@ impl State {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// The number that was written to an eventfd, or read from an eventfd or a timerfd.
+pub fn eight_bytes(call: &Call) -> Option<u64> {
+    match call.args.get(1)? {
+        Value::Text { bytes, .. } => Some(u64::from_ne_bytes(bytes.as_slice().try_into().ok()?)),
+        _ => None,
     }
 }
 

@@ -96,6 +96,43 @@ fn room_comes_back_when_everything_is_read() {
     assert_eq!(after(&all).unwrap().links[0].room, Room::Yes);
 }
 
+const COUNTER: &str = "eventfd2(0, EFD_NONBLOCK) = 6\n";
+const ADD_ONE: &str = "write(6, \"\\1\\0\\0\\0\\0\\0\\0\\0\", 8) = 8\n";
+const READ_TWO: &str = "read(6, \"\\2\\0\\0\\0\\0\\0\\0\\0\", 8) = 8\n";
+const READ_NONE: &str = "read(6, 0x1, 8) = -1 EAGAIN (none)\n";
+
+#[test]
+fn a_counter_adds_up_and_a_read_takes_the_sum() {
+    let begin = format!("{COUNTER}{}", add(6, "EPOLLIN"));
+    assert_eq!(ready(&after(&begin).unwrap()), [0; 0]);
+    let written = format!("{begin}{ADD_ONE}{ADD_ONE}");
+    let state = after(&written).unwrap();
+    assert_eq!(state.open[&6].kind, Kind::Counter(2));
+    assert_eq!(ready(&state), [6]);
+    let read = after(&format!("{written}{READ_TWO}{READ_NONE}")).unwrap();
+    assert_eq!(ready(&read), [0; 0]);
+}
+
+const CLOCK: &str = "timerfd_create(CLOCK_MONOTONIC, 0) = 6\n";
+const SET: &str = "timerfd_settime(6, 0, {it_interval={tv_sec=0, tv_nsec=0}, it_value={tv_sec=1, tv_nsec=0}}, NULL) = 0\n";
+const UNSET: &str = "timerfd_settime(6, 0, {it_interval={tv_sec=0, tv_nsec=0}, it_value={tv_sec=0, tv_nsec=0}}, NULL) = 0\n";
+
+#[test]
+fn a_clock_has_come_when_a_wait_says_so_until_it_is_read_or_set() {
+    let told = format!("{CLOCK}{}{SET}{}", add(6, "EPOLLIN"), reported(6));
+    let state = after(&told).unwrap();
+    assert_eq!(state.open[&6].kind, Kind::Clock(Clock::Come));
+    assert_eq!(ready(&state), [6]);
+    for silencing in [READ_TWO, SET, UNSET] {
+        let state = after(&format!("{told}{silencing}")).unwrap();
+        assert_eq!(ready(&state), [0; 0]);
+    }
+    // Edge-triggered it is reported once.
+    let mask = "EPOLLIN|EPOLLET";
+    let told = format!("{CLOCK}{}{SET}{}", add(6, mask), reported(6));
+    assert_eq!(ready(&after(&told).unwrap()), [0; 0]);
+}
+
 #[test]
 fn answers_that_cannot_be_are_refused() {
     let wrong = [
@@ -110,6 +147,17 @@ fn answers_that_cannot_be_are_refused() {
         "accept4(3, NULL, NULL, 0) = -1 EAGAIN (none)\n".to_owned(),
         "select(4, [3], NULL, NULL, NULL) = 0\n".to_owned(),
         "poll([{fd=3, events=POLLIN}], 1, 0) = 0 (Timeout)\n".to_owned(),
+        // Numbers that nobody has written, or that somebody has, and clocks that are not set.
+        format!("{COUNTER}{ADD_ONE}{READ_TWO}"),
+        format!("{COUNTER}{ADD_ONE}{READ_NONE}"),
+        format!("{COUNTER}{}{}", add(6, "EPOLLIN"), reported(6)),
+        format!("{CLOCK}{}{}", add(6, "EPOLLIN"), reported(6)),
+        format!("{CLOCK}{SET}{UNSET}{READ_TWO}"),
+        format!(
+            "{CLOCK}{}{SET}{}{READ_NONE}",
+            add(6, "EPOLLIN"),
+            reported(6)
+        ),
         // Nobody knows what it does.
         "ptrace(3) = 0\n".to_owned(),
     ];
