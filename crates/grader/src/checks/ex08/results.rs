@@ -86,10 +86,19 @@ pub(super) fn a_half_close_is_answered(run: &mut Run) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Waits until the loop is asleep, so that the request is in the pool, or answered.
-pub(super) fn wait_until_it_is_handed_over(run: &Run, client: &mut Http) {
-    // What it says if the answer came first is not needed: then a right server has nothing left to do.
-    let _ = the_loop_sleeps(run, client);
+/// A client breaks off while its work is done; or, if nothing is seen, maybe a moment after that.
+pub(super) fn leaves_early(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
+    start(run, 1, 1)?;
+    let mut client = Http::settled(run, "A")?;
+    let mut other = Http::settled(run, "B")?;
+    ask_and_wait_until_it_is_done(run, &mut client, &Ask::work(ms))?;
+    client.client().peer().reset();
+    let busy = wait_for(DEADLINE, || a_worker_is_busy(run).ok_or_else(String::new));
+    other.exchange(&Ask::work(1))?;
+    Ok(match busy {
+        Ok(true) => Try::Seen(()),
+        _ => Try::TooShort,
+    })
 }
 
 /// The loop is asleep, and stays so from one look to the next, while the client waits.
