@@ -13,6 +13,8 @@ mod output;
 mod start;
 
 pub use accept::{AcceptFailure, accept_failure};
-pub use options::{Chapter, ReactorOptions, ServeOptions, chapter, chapter_with, server};
+pub use options::{
+    Chapter, ReactorOptions, ServeOptions, WorkerOptions, chapter, chapter_with, server,
+};
 pub use output::{complain, say_line};
 pub use start::{CLOSED_FROM, close_inherited, listen, quiet_listener};

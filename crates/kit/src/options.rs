@@ -37,6 +37,22 @@ pub struct ReactorOptions {
     pub max_connections: Option<usize>,
 }
 
+/// What a server with a pool of workers is told besides.
+#[derive(Args, Clone, Debug)]
+pub struct WorkerOptions {
+    /// The reactor's part.
+    #[command(flatten)]
+    pub reactor: ReactorOptions,
+
+    /// How many threads work
+    #[arg(long, value_name = "N", default_value = "2", value_parser = at_least_one)]
+    pub workers: usize,
+
+    /// How many requests may wait for a worker
+    #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
+    pub queue: usize,
+}
+
 fn address(text: &str) -> Result<SocketAddrV4, String> {
     text.parse()
         .map_err(|_| "write an IPv4 address and a port, like 127.0.0.1:8080".to_owned())

@@ -10,7 +10,7 @@ mod turns;
 mod waits;
 mod wakeups;
 
-pub(super) use client::{Ask, Http};
+pub(super) use client::{Ask, Http, came_late};
 pub(super) use replies::*;
 pub(super) use timers::*;
 pub(super) use turns::*;
@@ -20,7 +20,6 @@ use super::echo;
 use crate::grading::{Bug, Case, Run, Scene, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::wait::wait_until_asleep;
-use client::came_late;
 
 /// The connection's mask: registered, edge-triggered, and with this flag.
 fn waits_for(case: &Case<'_>, flag: u32) -> bool {

@@ -11,6 +11,7 @@ mod ex04;
 mod ex05;
 mod ex06;
 mod ex07;
+mod ex08;
 mod http;
 
 use crate::grading::Exercise;
@@ -24,6 +25,7 @@ pub const EXERCISES: &[Exercise] = &[
     ex05::EXERCISE,
     ex06::EXERCISE,
     ex07::EXERCISE,
+    ex08::EXERCISE,
 ];
 
 /// The exercise with this name.

@@ -264,8 +264,8 @@ catalogue! {
         "An eventfd holds a number of 64 bits. With less than 8 bytes both calls fail with EINVAL, and nothing has happened."
     ONE_WAKE_ONE_MESSAGE "one-wake-one-message" "ch07-wakeups" / "The waker" "one message was taken for a wakeup that stands for several"
         "Wakes merge while the loop is busy: the eventfd adds them up and is reported once. Take all messages that are there."
-    LOST_WAKEUP "lost-wakeup" "ch07-wakeups" / "The waker" "a wakeup was lost, and its message waits in the queue"
-        "The order decides. Put the message in before you wake; consume the wakeup before you look into the queue; lower a flag that \
+    LOST_WAKEUP "lost-wakeup" "ch07-wakeups" / "The waker" "a wakeup was lost, and what it stood for waits in the queue"
+        "The order decides. Put it there before you wake; consume the wakeup before you look into the queue; lower a flag that \
          spares wakes after the read and before the look."
     WAKER_BLOCKS "waker-blocks" "ch07-wakeups" / "The waker" "the loop waits until somebody reads its waker, and that is itself"
         "A pipe holds 65,536 bytes, and then a write sleeps. Make the waker non-blocking: if it is full, the loop is going to wake up \
@@ -279,6 +279,45 @@ catalogue! {
         "Blocked and not read, a signal does nothing at all. Watch the signalfd, and end when it is readable."
     UNCLEAN_END "unclean-end" "ch07-wakeups" / "Signals are events too" "SIGTERM ended the server, and the server called it a failure"
         "Who sends SIGTERM wants the server to end. That it does is a success: the status is 0."
+
+    // Workers.
+    WORKER_SPINS "worker-spins" "ch08-workers" / "A pool with two ends" "a worker without work burns CPU"
+        "A worker sleeps on a condition variable until there is a job. To look again and again keeps a core busy."
+    WAKE_FORGOTTEN "wake-forgotten" "ch08-workers" / "The way back" "a result waits until the loop wakes up for something else"
+        "The loop sleeps until an event comes. A worker that has a result must make one: a write to the eventfd."
+    WAKEUP_NOT_READ "wakeup-not-read" "ch08-workers" / "The way back" "the loop does not read what wakes it"
+        "An eventfd is readable until it is read. Read it before the results are taken, or the loop never sleeps again."
+    LOOP_BLOCKED "loop-blocked" "ch08-workers" / "Everybody waits" "the loop does nothing else while work is done"
+        "The loop hands work over and goes back to its wait. It must not do the work, wait for its result, wait for room in the \
+         queue, or wait for a lock that a worker holds while it works."
+    JOB_FORGOTTEN "job-forgotten" "ch08-workers" / "A pool with two ends" "a job waits in the queue, and the workers sleep"
+        "Each new job wakes a worker that sleeps. One that is awake is told nothing: it looks at the queue before each sleep, under \
+         the lock."
+    WORKERS_IDLE "workers-idle" "ch08-workers" / "Predict: eight threads" "workers sleep although jobs wait"
+        "Each new job wakes a worker, whatever the queue holds already. And a worker gives up the lock before it does a job, so that \
+         the next one can take the next."
+    REPLIES_OUT_OF_ORDER "replies-out-of-order" "ch08-workers" / "Order, half-close, and the end" "a reply overtook the one before it"
+        "HTTP/1.1 has nothing that tells which request a reply belongs to: replies have the order of their requests. What is finished \
+         early waits."
+    QUEUE_UNBOUNDED "queue-unbounded" "ch08-workers" / "A pool with two ends" "the queue takes more work than it has room for"
+        "A queue without a bound only moves the pressure: each client waits longer, and memory grows. Say 503 when it is full."
+    FULL_TOO_SOON "full-too-soon" "ch08-workers" / "A pool with two ends" "work is refused although there is room for it"
+        "A place in the queue is taken once and given back once, also when the job fails or its client has left."
+    THREAD_PER_JOB "thread-per-job" "ch08-workers" / "A pool with two ends" "there are more threads than workers"
+        "A pool has a fixed number of threads. What they cannot do now waits in the queue."
+    RESULT_WITHOUT_OWNER "result-without-owner" "ch08-workers" / "The way back" "a result without a client ended the server"
+        "A client can leave while its work is done. Drop the result."
+    STALE_RESULT "stale-result" "ch08-workers" / "Predict: who gets it?" "a result came to a client that had not asked for it"
+        "A slot or a descriptor is used again as soon as its client has left. The result carries slot and generation, and one of an old \
+         generation is dropped."
+    PANIC_SPREADS "panic-spreads" "ch08-workers" / "Read it" "a panic in one job took more than that job along"
+        "Catch the panic where the job is called. The worker goes on, no lock is held meanwhile, and the client gets its 500."
+    PANIC_UNANSWERED "panic-unanswered" "ch08-workers" / "Read it" "the client of a job that panicked is never answered"
+        "A job has a result on every path, also when it fails."
+    STOP_DROPS_WORK "stop-drops-work" "ch08-workers" / "Order, half-close, and the end" "SIGTERM cut off clients whose work was being done"
+        "SIGTERM asks a server to end. It takes no more work, finishes what it has, and then ends."
+    STOP_HANGS "stop-hangs" "ch08-workers" / "Order, half-close, and the end" "after SIGTERM the server does not end"
+        "Tell every worker that no more jobs will come, and wake all of them: each may be asleep. Then join them."
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, is_at_rest, wait_for_ending};
 use super::{Scene, Subject};
-use crate::child::{Program, Server, StartFailure};
+use crate::child::{Ending, Program, Server, StartFailure};
 use crate::peer::{Connect, Steps};
 use crate::probe::Told;
 use crate::wait::{self, Activity, DEADLINE, wait_for};
@@ -89,11 +89,16 @@ pub struct Run {
     /// All clients' steps, in the order in which they were made.
     pub steps: Steps,
     server: Option<Rc<Server>>,
+    /// See [`Run::panics_on_purpose`].
+    panics_on_purpose: bool,
 }
 
 /// How long a server may take to go to sleep when its clients have left, before it is looked at for the last time. A right
 /// one does at once.
 const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// A server that should end, and rests for so long, will not.
+const RESTS_FOR_GOOD: Duration = Duration::from_secs(1);
 
 /// How the names of this process's recordings begin.
 fn recordings() -> String {
@@ -129,6 +134,36 @@ impl Run {
             recording,
             steps: Steps::new(),
             server: None,
+            panics_on_purpose: false,
+        }
+    }
+
+    /// From here on a panic in the server's output is what the check has asked for, and no symptom.
+    pub fn panics_on_purpose(&mut self) {
+        self.panics_on_purpose = true;
+    }
+
+    /// The server must end now, by itself and with status 0. It is not looked at any more. Nobody must be connected to it.
+    pub fn expect_exit(&mut self) -> Result<(), Trouble> {
+        self.steps.add("wait until the server has ended");
+        let server = Rc::clone(self.server());
+        let begin = Instant::now();
+        let mut rest: Option<Instant> = None;
+        loop {
+            match server.ended() {
+                Some(Ending::Exited(0)) => {
+                    self.server = None;
+                    return Ok(());
+                }
+                Some(_) => return Err(self.trouble(Symptom::Ended)),
+                None => {}
+            }
+            rest = is_at_rest(&server).then(|| rest.unwrap_or_else(Instant::now));
+            let sleeps = rest.is_some_and(|since| since.elapsed() >= RESTS_FOR_GOOD);
+            if sleeps || begin.elapsed() >= DEADLINE {
+                return Err(self.other("The server does not end"));
+            }
+            std::thread::sleep(wait::LOOK_AGAIN);
         }
     }
 
@@ -334,7 +369,8 @@ impl Run {
         let server = self.server.as_ref()?;
         // The clients have just left, and that too must be survived.
         let _ = wait::wait_until_asleep_within(server, LAST_LOOK);
-        let failed = server.ended().is_some() || server.output().panic().is_some();
+        let panicked = server.output().panic().is_some() && !self.panics_on_purpose;
+        let failed = server.ended().is_some() || panicked;
         failed.then(|| self.trouble(Symptom::Ended))
     }
 }

@@ -117,6 +117,11 @@ impl Peer {
         &self.steps
     }
 
+    /// Begins a new list of steps. What was noted before is forgotten, unless others share it.
+    pub fn set_steps(&mut self, steps: Steps) {
+        self.steps = steps;
+    }
+
     /// Notes a step in words: something that the peer did by other means, or does by waiting.
     pub fn note(&self, words: impl Into<String>) {
         self.steps.add(words);

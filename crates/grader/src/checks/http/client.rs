@@ -72,7 +72,13 @@ impl Ask {
         Ask::get(&format!("/within/{whole}/{part}"), http::DONE.into())
     }
 
-    fn get(path: &str, reply: Vec<u8>) -> Ask {
+    /// `GET /work/MS`.
+    pub(crate) fn work(ms: u32) -> Ask {
+        Ask::get(&format!("/work/{ms}"), http::DONE.into())
+    }
+
+    /// A `GET` of any path.
+    pub(crate) fn get(path: &str, reply: Vec<u8>) -> Ask {
         Ask {
             name: format!("GET {path}"),
             bytes: format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").into(),
@@ -135,7 +141,7 @@ impl Http {
         Http::new(echo::narrow(run, name)?).settle(run)
     }
 
-    pub(super) fn settle(self, run: &Run) -> Result<Http, Trouble> {
+    pub(crate) fn settle(self, run: &Run) -> Result<Http, Trouble> {
         // One that does not come to rest has another problem, which the next step shows.
         let _ = wait_until_asleep(run.server());
         Ok(self)
@@ -287,6 +293,17 @@ impl Http {
         words: &str,
         more: &[u8],
     ) -> Result<(), Trouble> {
+        let step = format!("send {words}");
+        self.expect_or(ask, &step, |client| client.client.send(words, more))
+    }
+
+    /// The same, with any other event: `step` is what the page calls it.
+    pub(crate) fn expect_or(
+        &mut self,
+        ask: &Ask,
+        step: &str,
+        nudge: impl FnOnce(&mut Http) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
         let Err(trouble) = self.expect(ask) else {
             return Ok(());
         };
@@ -296,9 +313,9 @@ impl Http {
         if let Symptom::Stall { got: before, .. } = symptom
             && scene.ending.is_none()
         {
-            let sent = self.client.send(words, more);
+            let sent = nudge(self);
             let outcome = sent.and_then(|()| self.expect(ask));
-            scene.steps.push(format!("send {words}"));
+            scene.steps.push(step.to_owned());
             scene.steps.push(
                 match outcome {
                     Ok(()) => CAME_LATE,
@@ -318,7 +335,7 @@ const CAME_LATE: &str = "only now the reply goes on: it needed another event";
 const OTHER_CAME: &str = "other bytes come in place of the rest";
 
 /// The reply went on when something else happened.
-pub(super) fn came_late(case: &Case<'_>) -> bool {
+pub(crate) fn came_late(case: &Case<'_>) -> bool {
     case.scene.steps.iter().any(|step| step == CAME_LATE)
 }
 
