@@ -235,13 +235,19 @@ catalogue! {
     NO_CAP "no-cap" "ch06-reactor" / "Accepting, and running out" "more connections are served than --max-connections allows"
         "At the limit the next client waits in the listener's queue."
 
+    // Wakeups.
+    NOT_WOKEN "not-woken" "ch07-wakeups" "a message came, and nobody woke the loop"
+        "A loop that sleeps in its wait sees no queue. Whoever puts a message in must also make a descriptor readable that the loop \
+         watches."
+    WAKER_NOT_READ "waker-not-read" "ch07-wakeups" "the loop was woken and did not read its waker"
+        "A level-triggered eventfd or pipe is reported on every turn until it is read."
+    LOST_WAKEUP "lost-wakeup" "ch07-wakeups" "a wakeup was lost, and its message waits in the queue"
+        "The order decides. Put the message in before you wake; consume the wakeup before you look into the queue; lower a flag that \
+         spares wakes after the read and before the look."
+
     // Workers.
     WORKER_SPINS "worker-spins" "ch08-workers" / "A pool with two ends" "a worker without work burns CPU"
         "A worker sleeps on a condition variable until there is a job. To look again and again keeps a core busy."
-    WAKE_FORGOTTEN "wake-forgotten" "ch08-workers" / "The way back" "a result waits until the loop wakes up for something else"
-        "The loop sleeps until an event comes. A worker that has a result must make one: a write to the eventfd."
-    WAKEUP_NOT_READ "wakeup-not-read" "ch08-workers" / "The way back" "the loop does not read what wakes it"
-        "An eventfd is readable until it is read. Read it before the results are taken, or the loop never sleeps again."
     LOOP_BLOCKED "loop-blocked" "ch08-workers" / "Everybody waits" "the loop does nothing else while work is done"
         "The loop hands work over and goes back to its wait. It must not do the work, wait for its result, wait for room in the \
          queue, or wait for a lock that a worker holds while it works."
@@ -260,9 +266,6 @@ catalogue! {
         "A place in the queue is taken once and given back once, also when the job fails or its client has left."
     THREAD_PER_JOB "thread-per-job" "ch08-workers" / "A pool with two ends" "there are more threads than workers"
         "A pool has a fixed number of threads. What they cannot do now waits in the queue."
-    LOST_WAKEUP "lost-wakeup" "ch08-workers" / "The way back" "a wakeup was lost between the workers and the loop"
-        "A worker puts the result down first, and wakes the loop then. The loop takes the wakeup first, and the results then. In any other \
-         order one can slip in between."
     RESULT_WITHOUT_OWNER "result-without-owner" "ch08-workers" / "The way back" "a result without a client ended the server"
         "A client can leave while its work is done. Drop the result."
     STALE_RESULT "stale-result" "ch08-workers" / "Predict: who gets it?" "a result came to a client that had not asked for it"
