@@ -98,7 +98,7 @@ catalogue! {
     NFDS_IS_NOT_A_COUNT "nfds-is-not-a-count" "ch02-select" / "nfds, and descriptor 1024" "the kernel was not told to look at every descriptor"
         "nfds is the highest descriptor plus one, of all that are watched. It is not how many there are, and the newest \
          need not be the highest."
-    TIMEOUT_NOT_REBUILT "timeout-not-rebuilt" "ch02-select" / "Three friends that betray you here" "select's timeout was used twice"
+    TIMEOUT_NOT_REBUILT "timeout-not-rebuilt" "ch02-select" / "Predict: the same set twice" "select's timeout was used twice"
         "Linux writes the time that is left back into the timeval. When it has run out once it is zero, and \
          select no longer sleeps. Make it anew on every turn."
     FD_SETSIZE_OVERFLOW "fd-setsize-overflow" "ch02-select" / "nfds, and descriptor 1024" "a descriptor of 1024 or more was not refused"
