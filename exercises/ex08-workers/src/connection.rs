@@ -149,7 +149,7 @@ impl Connection {
     /// Level-triggered, what is asked for is reported on every turn while it is there. So ask for input only where a read
     /// would follow, and for room only where a write would.
     fn wants(&self, answered: Answered) -> u32 {
-        todo!("room, input, both, or neither?")
+        todo!("the events that it waits for now: input, room, both, or neither")
     }
 
     /// What it waits for now.

@@ -136,12 +136,12 @@ impl Exchange {
 
     /// Hands a request over to the workers. Where they have no room for it, the answer is made at once: 503.
     fn begin_work(&mut self, task: Task, framing: Framing, owner: Token, pool: &mut Pool) {
-        todo!("hand it to the pool; what if that is full?")
+        todo!("a job for the pool, or a 503")
     }
 
     /// The result that [`Answered::Working`] waited for is there. [`Exchange::answer`] puts the reply into the output.
     pub(crate) fn work_is_done(&mut self, succeeded: bool) {
-        todo!("make the reply out of the result")
+        todo!("the reply that the result makes")
     }
 
     /// The time of [`Answered::Later`] has come. [`Exchange::answer`] puts the reply into the output.

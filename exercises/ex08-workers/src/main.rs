@@ -158,7 +158,7 @@ impl Reactor {
 
     /// Brings the workers' results to those who wait for them. Who has left meanwhile is not found.
     fn deliver(&mut self) {
-        todo!("collect the results, and find who waits for each")
+        todo!("each result, brought to who waits for it")
     }
 
     /// SIGTERM has come. From now on nobody is accepted, and nothing is read. What was asked for is answered, and when

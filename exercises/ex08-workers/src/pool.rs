@@ -113,36 +113,36 @@ impl Pool {
 
     /// Hands a job to the workers. It never waits: where there is no room, it says so.
     pub(crate) fn submit(&mut self, job: Job) -> std::result::Result<(), Full> {
-        todo!("is there room? then count it, put it down, and wake a worker")
+        todo!("a place for the job, or Full; and a worker that is woken")
     }
 
     /// Takes all results that are there.
     pub(crate) fn collect(&mut self) -> Vec<Done> {
-        todo!("the wakeup, the results: in which order?")
+        todo!("the wakeup and all results taken, in the right order")
     }
 
     /// Lets the workers finish what they have, and waits for their ends.
     pub(crate) fn stop(self) {
-        todo!("tell the workers, wake them, and wait for their ends")
+        todo!("the workers told, woken, and joined")
     }
 }
 
 impl Shared {
     /// The life of a worker.
     fn work(&self) {
-        todo!("job after job; what if one panics?")
+        todo!("job after job, also when one of them panics")
     }
 
     /// The next job; sleeps until there is one. `None`: there will be no more.
     ///
     /// The lock is held only in here, and never while a job is done.
     fn next_job(&self) -> Option<Job> {
-        todo!("the first that waits; or the end; or sleep until something changes")
+        todo!("the job that waits longest; or the end; or a sleep until something changes")
     }
 
     /// Gives a result to the loop. First the result, then the wakeup: the loop may run in between.
     fn report(&self, done: Done) {
-        todo!("the result, the wakeup: in which order?")
+        todo!("the result put down and the loop woken, in the right order")
     }
 }
 

@@ -283,10 +283,6 @@ catalogue! {
     // Workers.
     WORKER_SPINS "worker-spins" "ch08-workers" / "A pool with two ends" "a worker without work burns CPU"
         "A worker sleeps on a condition variable until there is a job. To look again and again keeps a core busy."
-    WAKE_FORGOTTEN "wake-forgotten" "ch08-workers" / "The way back" "a result waits until the loop wakes up for something else"
-        "The loop sleeps until an event comes. A worker that has a result must make one: a write to the eventfd."
-    WAKEUP_NOT_READ "wakeup-not-read" "ch08-workers" / "The way back" "the loop does not read what wakes it"
-        "An eventfd is readable until it is read. Read it before the results are taken, or the loop never sleeps again."
     LOOP_BLOCKED "loop-blocked" "ch08-workers" / "Everybody waits" "the loop does nothing else while work is done"
         "The loop hands work over and goes back to its wait. It must not do the work, wait for its result, wait for room in the \
          queue, or wait for a lock that a worker holds while it works."

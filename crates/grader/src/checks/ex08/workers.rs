@@ -122,11 +122,11 @@ pub(super) fn work_suspects(case: &Case<'_>) -> Option<Bug> {
     match () {
         () if case.has_ended() => None,
         // Nothing has kept it awake before the first result.
-        () if case.is_spin() => spin_suspects(case).or(Some(bug::WAKEUP_NOT_READ)),
-        () if case.is_stall() && came_late(case) => Some(bug::WAKE_FORGOTTEN),
+        () if case.is_spin() => spin_suspects(case).or(Some(bug::WAKER_NOT_READ)),
+        () if case.is_stall() && came_late(case) => Some(bug::NOT_WOKEN),
         () if is_asleep && !has_worked => Some(bug::JOB_FORGOTTEN),
         () if is_asleep && has_woken(case) => Some(bug::LOST_WAKEUP),
-        () if is_asleep => Some(bug::WAKE_FORGOTTEN),
+        () if is_asleep => Some(bug::NOT_WOKEN),
         () => None,
     }
 }
