@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use kit::{AcceptFailure, ServeOptions};
 use sys::{Errno, FD_SETSIZE, FdSet, SOCK_CLOEXEC, SOCK_NONBLOCK, Timeval};
 
-/// Bytes of one read. Level-triggered readiness repeats, so a small number costs turns, not data.
+/// Bytes of one read. What is left is reported again, so a small number costs turns, not data.
 const READ_SIZE: usize = 16 * 1024;
 
 /// A connection whose output buffer holds this many bytes is not read from until it has drained. Together

@@ -19,7 +19,7 @@ use sys::{
     Errno, POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, PollFd, SOCK_CLOEXEC, SOCK_NONBLOCK,
 };
 
-/// Bytes of one read. Level-triggered readiness repeats, so a small number costs turns, not data.
+/// Bytes of one read. What is left is reported again, so a small number costs turns, not data.
 const READ_SIZE: usize = 16 * 1024;
 
 /// A connection whose output buffer holds this many bytes is not read from. Together with one read and
