@@ -418,6 +418,8 @@ pub(super) fn is_at_rest(server: &Server) -> bool {
         })
     };
     asleep
+        // Also what has no owner any more: the end of a client that is closed, or its reset.
+        && probe::is_delivered(server.pid(), server.port()).unwrap_or(true)
         && !moving(probe::peers_of(server.pid(), server.port()))
         && !moving(probe::connections(server.pid(), server.port()))
 }

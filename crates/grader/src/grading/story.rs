@@ -71,6 +71,7 @@ impl Case<'_> {
                 .trim_start_matches(": ");
             let says = match task {
                 "" => String::new(),
+                task if task.ends_with(['.', '?']) => format!(" What belongs there: {task}"),
                 task => format!(" What belongs there: {task}."),
             };
             return format!("Not written yet: start at {}{line}.{says}", place[0]);
