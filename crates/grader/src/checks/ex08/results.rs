@@ -11,7 +11,7 @@ use crate::checks::http::{Ask, Http, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
 use crate::peer::{Connect, Steps};
 use crate::probe;
-use crate::wait::{DEADLINE, LOOK_AGAIN, wait_for, wait_until_asleep};
+use crate::wait::{DEADLINE, LOOK_AGAIN, wait_for, wait_until, wait_until_asleep};
 
 /// Symptoms in words, by which the suspects know them again.
 const NOT_ASLEEP: &str = "the loop did not sleep";
@@ -93,6 +93,10 @@ pub(super) fn leaves_early(run: &mut Run, ms: u32) -> Result<Try<()>, Trouble> {
     let mut other = Http::settled(run, "B")?;
     ask_and_wait_until_it_is_done(run, &mut client, &Ask::work(ms))?;
     client.client().peer().reset();
+    // The reset must be there before the result is: until then a write succeeds.
+    let server = run.server();
+    let is_delivered = || probe::is_delivered(server.pid(), server.port()).unwrap_or(true);
+    let _ = wait_until(DEADLINE, is_delivered);
     let busy = wait_for(DEADLINE, || a_worker_is_busy(run).ok_or_else(String::new));
     other.exchange(&Ask::work(1))?;
     Ok(match busy {

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use super::{TRIES, Try, is_told, loop_sleeps, options, start, start_as};
 use crate::checks::http::{Ask, Http, came_late, while_it_is_held};
 use crate::grading::{Bug, Case, Run, Symptom, Trouble, bug};
-use crate::peer::Connect;
-use crate::peer::Steps;
+use crate::peer::{Connect, Steps};
 use crate::probe::{self, Thread};
 use crate::wait::{DEADLINE, LOOK_AGAIN, wait_for, wait_until, wait_until_asleep};
 
@@ -509,7 +508,12 @@ pub(super) fn threads_are_bounded(run: &mut Run) -> Result<(), Trouble> {
     // A pool may start its threads when the first work comes.
     let most = before + WORKERS;
     let mut after = before;
-    while !crowd.iter_mut().all(Http::has_news) && server.ended().is_none() {
+    let begin = Instant::now();
+    // Whom a server never answers is seen below.
+    while !crowd.iter_mut().all(Http::has_news)
+        && server.ended().is_none()
+        && begin.elapsed() < DEADLINE
+    {
         after = after.max(run.told(probe::thread_count(server.pid()))?);
         if after > most {
             let (before, after) = (before as u64, after as u64);
