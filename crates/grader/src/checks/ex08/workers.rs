@@ -321,7 +321,12 @@ fn each_has_work(run: &Run, clients: &mut [Http]) -> Result<Try<()>, Trouble> {
     let wanted = clients.len();
     let pid = run.server().pid();
     let mut idle: Option<(Instant, Vec<(i32, u64)>)> = None;
+    let begin = Instant::now();
     loop {
+        if begin.elapsed() >= DEADLINE {
+            // Whom nobody answers will say so.
+            return Ok(Try::TooShort);
+        }
         let threads = run.told(probe::threads(pid))?;
         // Looked at after the threads: nobody had an answer then, so each of the jobs was still to be done.
         if clients.iter_mut().any(Http::has_news) {
